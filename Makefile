@@ -1,0 +1,43 @@
+# Every target sets up what it needs in .venv, once; a change of pins sets it up again.
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= python3
+PINS := pyproject.toml constraints.txt
+
+.PHONY: demo test lint docs bench clean help
+.DEFAULT_GOAL := help
+
+help:  ## Show this list.
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+demo: $(VENV)/ready-demo  ## Digits with a few labels a class: a table and a picture, in about a minute.
+	$(BIN)/condiff demo
+
+test: $(VENV)/ready-dev  ## Run the tests on all cores.
+	$(BIN)/python -m pytest -n auto -m "not slow"
+
+lint: $(VENV)/ready-dev  ## Style, strict types and the layers of the house.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+docs: $(VENV)/ready-docs  ## Build the documentation site into site/.
+	$(BIN)/mkdocs build --strict
+
+bench: $(VENV)/ready-dev  ## The benchmarks, one after another.
+	for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+clean:  ## Remove everything that the targets made.
+	rm -rf $(VENV) site build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage condiff-demo
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/ready-demo: EXTRAS := plot
+$(VENV)/ready-dev: EXTRAS := dev
+$(VENV)/ready-docs: EXTRAS := docs,data,plot
+# torch comes first and pinned, or another package's range would bring a build of several gigabytes.
+$(VENV)/ready-%: $(PINS)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(EXTRAS)]'
+	touch $@

@@ -1,0 +1,65 @@
+"""The ``condiff`` command: registers every command and turns our errors into one line and exit code 2."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Annotated
+
+import typer
+
+from condiff import __version__
+from condiff.cli import certify, data, demo, fit, predict
+from condiff.cli.output import error_line, warning_line
+from condiff.errors import CondiffError
+
+app = typer.Typer(
+    name="condiff",
+    help="Learn from few labels: a small network whose output is diffused over a graph of the samples.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+app.command("demo")(demo.command)
+app.command("fit")(fit.command)
+app.command("predict")(predict.command)
+app.command("certify")(certify.command)
+app.add_typer(data.app, name="data")
+
+
+def _show_version(requested: bool) -> None:
+    if requested:
+        typer.echo(f"condiff {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    """Options that come before the command's name."""
+
+
+def main() -> None:
+    """Entry point of the ``condiff`` script."""
+    debug = "--debug" in sys.argv[1:]
+    # --debug is understood anywhere on the line, because one adds it to the end of what just failed.
+    arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
+    with warnings.catch_warnings():
+        if not debug:
+            warnings.showwarning = warning_line
+        try:
+            app(args=arguments, prog_name="condiff")
+        except CondiffError as error:
+            if debug:
+                raise
+            error_line(str(error))
+            sys.exit(2)
+        except KeyboardInterrupt:
+            error_line("interrupted")
+            sys.exit(130)

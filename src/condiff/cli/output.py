@@ -1,0 +1,46 @@
+"""How the commands speak: results on standard output, everything else on standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TextIO, TypeVar
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+Item = TypeVar("Item")
+
+console = Console(soft_wrap=True, highlight=False)
+
+
+def error_line(message: str) -> None:
+    """Print an error as exactly one line on standard error."""
+    print("condiff: error: " + " ".join(message.split()), file=sys.stderr)
+
+
+def warning_line(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, file: TextIO | None = None, line: str | None = None
+) -> None:
+    """Print a warning as one line on standard error, without the source line that means nothing to a user."""
+    print("condiff: warning: " + " ".join(str(message).split()), file=sys.stderr)
+
+
+def print_json(rows: Sequence[Any] | dict[str, Any]) -> None:
+    """Print JSON and nothing else on standard output."""
+    sys.stdout.write(json.dumps(rows, indent=2, allow_nan=False) + "\n")
+
+
+def progress(items: Iterable[Item], total: int, label: str) -> Iterator[Item]:
+    """Iterate with a progress bar on a terminal, and with about ten plain lines otherwise."""
+    if sys.stderr.isatty():
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+            yield from bar.track(items, total=total, description=label)
+        return
+    step = max(1, total // 10)
+    for done, item in enumerate(items, start=1):
+        yield item
+        if done % step == 0 or done == total:
+            print(f"{label}: {done} of {total}", file=sys.stderr)

@@ -1,0 +1,38 @@
+"""What condiff raises and warns with, so that callers can tell our messages from everybody else's.
+
+Every message is one line that says what is wrong, where, and what to do.
+"""
+
+from __future__ import annotations
+
+
+class CondiffError(Exception):
+    """Anything that the user can mend; the command line prints it as one line and exits with 2."""
+
+
+class InvalidInputError(CondiffError, ValueError):
+    """A value, table or graph that cannot be used as it is."""
+
+
+class InvalidFileError(CondiffError, ValueError):
+    """A file that is missing, truncated, edited, foreign or of another schema."""
+
+
+class MissingDependencyError(CondiffError, ImportError):
+    """An optional dependency is needed and not installed; the message names the extra."""
+
+
+class DataUnavailableError(CondiffError, OSError):
+    """A data file is neither on this machine nor to be had over the network."""
+
+
+class StepSizeError(CondiffError, ValueError):
+    """A diffusion strength past a certified limit, with ``strict=True``."""
+
+
+class StepSizeWarning(UserWarning):
+    """A diffusion strength past a certified limit."""
+
+
+class UnlabelledComponentWarning(UserWarning):
+    """Some points cannot be reached from any label through the graph."""

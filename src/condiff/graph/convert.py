@@ -1,0 +1,81 @@
+"""From every common description of a graph to a SciPy CSR array; nothing is checked here but the form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+
+from condiff.errors import InvalidInputError
+
+_SPARSE_LAYOUTS = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
+
+
+def to_csr(source: Any, edge_weight: Any = None, n_nodes: int | None = None) -> sp.csr_array:
+    """The weights as a CSR array; see :meth:`condiff.graph.Graph.of` for what is accepted."""
+    if hasattr(source, "edge_index"):  # a PyTorch Geometric Data, without importing the package
+        weight = getattr(source, "edge_weight", None)
+        if weight is None:
+            attributes = getattr(source, "edge_attr", None)
+            weight = attributes if attributes is not None and attributes.squeeze().ndim == 1 else None
+        return _from_edges(source.edge_index, weight, source.num_nodes)
+    if hasattr(source, "adj") and hasattr(source, "is_directed"):  # a networkx graph
+        return _from_networkx(source)
+    if sp.issparse(source):
+        return sp.csr_array(source)
+    if isinstance(source, torch.Tensor):
+        if source.layout in _SPARSE_LAYOUTS:
+            coordinates = source.detach().to_sparse_coo().coalesce().cpu()
+            return sp.csr_array(
+                (coordinates.values().numpy(), tuple(coordinates.indices().numpy())), shape=tuple(source.shape)
+            )
+        source = source.detach().cpu().numpy()
+    try:
+        array = np.asarray(source)
+    except (ValueError, TypeError) as error:
+        raise InvalidInputError(f"cannot read a graph from {type(source).__name__}: {error}") from error
+    if array.dtype.kind not in "biufc" or array.ndim != 2:
+        raise InvalidInputError(
+            f"cannot read a graph from {type(source).__name__} of shape {array.shape} and type {array.dtype}: pass a "
+            "square matrix, an edge_index of shape (2, edges), a networkx graph or a PyTorch Geometric Data"
+        )
+    # A 2 x 2 matrix is an adjacency; any other integer matrix with two rows can only be a list of edges.
+    is_edge_list = array.shape[0] == 2 and array.dtype.kind in "iu" and (array.shape[1] != 2 or n_nodes is not None)
+    if is_edge_list or edge_weight is not None:
+        return _from_edges(array, edge_weight, n_nodes)
+    return sp.csr_array(array)
+
+
+def _from_edges(edge_index: Any, edge_weight: Any, n_nodes: int | None) -> sp.csr_array:
+    edges = _as_numpy(edge_index)
+    if edges.ndim != 2 or edges.shape[0] != 2 or edges.dtype.kind not in "iu":
+        raise InvalidInputError(f"edge_index must hold integers in the shape (2, edges), not {edges.dtype} {edges.shape}")
+    weights = np.ones(edges.shape[1]) if edge_weight is None else _as_numpy(edge_weight).squeeze()
+    if weights.shape != (edges.shape[1],):
+        raise InvalidInputError(f"there are {edges.shape[1]} edges but the edge weights have the shape {weights.shape}")
+    n = int(edges.max(initial=-1)) + 1 if n_nodes is None else int(n_nodes)
+    if edges.size and (edges.min() < 0 or edges.max() >= n):
+        raise InvalidInputError(f"edge_index has entries from {edges.min()} to {edges.max()}, but there are {n} nodes")
+    return sp.csr_array((weights, (edges[1], edges[0])), shape=(n, n))
+
+
+def _from_networkx(source: Any) -> sp.csr_array:
+    nodes = {node: position for position, node in enumerate(source)}
+    pairs = [(nodes[a], nodes[b], data.get("weight", 1.0)) for a, b, data in source.edges(data=True)]
+    rows = np.array([a for a, _, _ in pairs], dtype=np.int64)
+    columns = np.array([b for _, b, _ in pairs], dtype=np.int64)
+    values = np.array([w for _, _, w in pairs], dtype=np.float64)
+    if not source.is_directed():
+        between = rows != columns
+        rows, columns, values = (
+            np.concatenate([rows, columns[between]]),
+            np.concatenate([columns, rows[between]]),
+            np.concatenate([values, values[between]]),
+        )
+    return sp.csr_array((values, (rows, columns)), shape=(len(nodes), len(nodes)))
+
+
+def _as_numpy(values: Any) -> np.ndarray[Any, Any]:
+    return values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else np.asarray(values)

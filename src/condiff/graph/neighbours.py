@@ -1,0 +1,192 @@
+"""The k nearest neighbours of every point: exact in blocks of bounded memory, or approximate through faiss."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from numpy.typing import NDArray
+
+from condiff.errors import InvalidInputError, MissingDependencyError
+
+Metric = Literal["euclidean", "cosine"]
+Search = Literal["auto", "exact", "faiss"]
+
+# One block of distances; with the copies that topk makes, the search peaks at about three times this.
+BLOCK_BYTES = 128 * 2**20
+# Below this, exact blocks of matrix products are faster than building an index.
+FAISS_FROM = 50_000
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """For each query, its nearest points: ``indices`` and ``distances`` of shape (queries, k), nearest first."""
+
+    indices: NDArray[np.int64]
+    distances: NDArray[np.float64]
+
+
+def nearest(
+    points: Any,
+    k: int,
+    *,
+    queries: Any = None,
+    metric: Metric = "euclidean",
+    search: Search = "auto",
+) -> Neighbours:
+    """Find the ``k`` nearest of ``points`` to each query, or to each point itself.
+
+    Without ``queries`` a point is its own first neighbour, at distance 0, even where it has duplicates.
+
+    Parameters
+    ----------
+    points
+        Dense (n, d) array or SciPy sparse matrix.
+    k
+        Number of neighbours, at most n.
+    queries
+        Points whose neighbours are wanted, in the same form; ``points`` themselves by default.
+    metric
+        ``cosine`` is the Euclidean distance of rows scaled to length one.
+    search
+        ``exact`` compares all pairs block by block, ``faiss`` uses an inverted-file index, ``auto`` takes faiss for
+        dense data past 50,000 points when it is installed.
+    """
+    base = _prepared(points, metric)
+    itself = queries is None
+    asked = base if itself else _prepared(queries, metric)
+    n = base.shape[0]
+    if not 1 <= k <= n:
+        raise InvalidInputError(f"asked for {k} neighbours among {n} points; choose 1 to {n}")
+    if asked.shape[1] != base.shape[1]:
+        raise InvalidInputError(f"the queries have {asked.shape[1]} features but the points have {base.shape[1]}")
+    if search not in ("auto", "exact", "faiss"):
+        raise InvalidInputError(f"search must be 'auto', 'exact' or 'faiss', not {search!r}")
+    dense = not sp.issparse(base)
+    installed = importlib.util.find_spec("faiss") is not None
+    if search == "faiss" and not (dense and installed):
+        if not dense:
+            raise InvalidInputError("faiss searches dense points only; use search='exact' for sparse ones")
+        raise MissingDependencyError("search='faiss' needs faiss: pip install 'condiff[knn]'")
+    if search == "faiss" or (search == "auto" and dense and installed and n > FAISS_FROM):
+        indices = _faiss_candidates(base, asked, k)
+        return _ranked(base, asked, indices, itself)
+    blocks = [
+        _exact_block(base, asked, start, stop, k, itself) for start, stop in _blocks(asked.shape[0], n, base.dtype.itemsize)
+    ]
+    return Neighbours(np.concatenate([b.indices for b in blocks]), np.concatenate([b.distances for b in blocks]))
+
+
+def _prepared(points: Any, metric: Metric) -> Any:
+    """Float rows, as a CSR array or a contiguous dense array, of unit length for the cosine metric."""
+    if metric not in ("euclidean", "cosine"):
+        raise InvalidInputError(f"metric must be 'euclidean' or 'cosine', not {metric!r}")
+    if sp.issparse(points):
+        matrix = sp.csr_array(points, dtype=np.float64)
+        finite, n_dim = np.isfinite(matrix.data).all(), 2
+    else:
+        matrix = np.ascontiguousarray(points.detach().cpu() if isinstance(points, torch.Tensor) else points)
+        if matrix.dtype != np.float32:
+            matrix = matrix.astype(np.float64, copy=False)
+        finite, n_dim = np.isfinite(matrix).all(), matrix.ndim
+    if n_dim != 2:
+        raise InvalidInputError(f"points must form a matrix of one row each, not an array of shape {matrix.shape}")
+    if not finite:
+        raise InvalidInputError("points must be finite, but some values are NaN or infinite")
+    if metric == "cosine":
+        squares = matrix.multiply(matrix) if sp.issparse(matrix) else matrix * matrix
+        length = np.sqrt(np.asarray(squares.sum(axis=1)).ravel())
+        length[length == 0] = 1.0
+        matrix = sp.diags_array(1.0 / length) @ matrix if sp.issparse(matrix) else matrix / length[:, None]
+        matrix = sp.csr_array(matrix) if sp.issparse(matrix) else matrix
+    return matrix
+
+
+def _blocks(rows: int, columns: int, itemsize: int) -> list[tuple[int, int]]:
+    height = max(1, BLOCK_BYTES // (columns * itemsize))
+    return [(start, min(start + height, rows)) for start in range(0, rows, height)]
+
+
+def _exact_block(base: Any, asked: Any, start: int, stop: int, k: int, itself: bool) -> Neighbours:
+    block = asked[start:stop]
+    distances = torch.from_numpy(_squared_distances(block, base))
+    if itself:
+        distances[torch.arange(stop - start), torch.arange(start, stop)] = -1.0
+    # The expanded square loses digits where points nearly coincide: take a few candidates more, measure
+    # those pair by pair, and rank them anew.
+    extra = min(k + 8, base.shape[0])
+    candidates = distances.topk(extra, dim=1, largest=False, sorted=False).indices.numpy()
+    own = np.arange(start, stop) if itself else None
+    return _rank_rows(base, block, candidates, k, own)
+
+
+def _squared_distances(block: Any, base: Any) -> NDArray[Any]:
+    """||x||^2 - 2 x.y + ||y||^2 without the first term, which does not change a row's order."""
+    if sp.issparse(base):
+        product = (block @ base.T).toarray()
+        squares = np.asarray(base.multiply(base).sum(axis=1)).ravel()
+    else:
+        product = (torch.from_numpy(block) @ torch.from_numpy(base).T).numpy()
+        squares = np.einsum("ij,ij->i", base, base)
+    product *= -2
+    product += squares
+    if sp.issparse(block):
+        product += np.asarray(block.multiply(block).sum(axis=1)).ravel()[:, None]
+    else:
+        product += np.einsum("ij,ij->i", block, block)[:, None]
+    return np.asarray(product)
+
+
+def _rank_rows(base: Any, block: Any, candidates: NDArray[Any], k: int, own: NDArray[Any] | None) -> Neighbours:
+    exact = _pair_distances(base, block, candidates)
+    keys = exact if own is None else np.where(candidates == own[:, None], -1.0, exact)
+    # Ties go to the smaller index, so that the answer does not depend on the order of the candidates.
+    order = np.lexsort((candidates, keys), axis=1)[:, :k]
+    return Neighbours(
+        np.take_along_axis(candidates, order, axis=1).astype(np.int64), np.take_along_axis(exact, order, axis=1)
+    )
+
+
+def _pair_distances(base: Any, block: Any, candidates: NDArray[Any]) -> NDArray[np.float64]:
+    """Distances of each row of ``block`` to its own candidates."""
+    rows, width = candidates.shape
+    if sp.issparse(base):
+        left = block[np.repeat(np.arange(rows), width)]
+        difference = left - base[candidates.ravel()]
+        squares = np.asarray(difference.multiply(difference).sum(axis=1)).ravel().reshape(rows, width)
+        return np.sqrt(squares)
+    out = np.empty((rows, width))
+    for start, stop in _blocks(rows, width * base.shape[1], 8):
+        difference = base[candidates[start:stop]].astype(np.float64) - block[start:stop, None, :]
+        out[start:stop] = np.sqrt(np.einsum("ijk,ijk->ij", difference, difference))
+    return out
+
+
+def _ranked(base: Any, asked: Any, candidates: NDArray[np.int64], itself: bool) -> Neighbours:
+    if itself:  # an approximate search may miss the point itself
+        own = np.arange(asked.shape[0])
+        missing = ~(candidates == own[:, None]).any(axis=1)
+        candidates[missing, -1] = own[missing]
+    return _rank_rows(base, asked, candidates, candidates.shape[1], own if itself else None)
+
+
+def _faiss_candidates(base: NDArray[Any], asked: NDArray[Any], k: int) -> NDArray[np.int64]:
+    """Candidates from an inverted file, whose training is seeded and so gives the same answer every time."""
+    import faiss
+
+    n, d = base.shape
+    points, queries = np.asarray(base, np.float32), np.asarray(asked, np.float32)
+    cells = int(np.clip(4 * np.sqrt(n), 1, n // 39 or 1))
+    index = faiss.IndexIVFFlat(faiss.IndexFlatL2(d), d, cells)
+    index.train(points)
+    index.add(points)
+    index.nprobe = max(8, cells // 20)
+    found = index.search(queries, k)[1]
+    if (found < 0).any():  # cells too small for k: compare with everything
+        index.nprobe = cells
+        found = index.search(queries, k)[1]
+    return np.asarray(found, dtype=np.int64)
