@@ -21,7 +21,12 @@ def error_line(message: str) -> None:
 
 
 def warning_line(
-    message: Warning | str, category: type[Warning], filename: str, lineno: int, file: TextIO | None = None, line: str | None = None
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
 ) -> None:
     """Print a warning as one line on standard error, without the source line that means nothing to a user."""
     print("condiff: warning: " + " ".join(str(message).split()), file=sys.stderr)

@@ -29,7 +29,8 @@ def to_csr(source: Any, edge_weight: Any = None, n_nodes: int | None = None) -> 
         if source.layout in _SPARSE_LAYOUTS:
             coordinates = source.detach().to_sparse_coo().coalesce().cpu()
             return sp.csr_array(
-                (coordinates.values().numpy(), tuple(coordinates.indices().numpy())), shape=tuple(source.shape)
+                (coordinates.values().numpy(), tuple(coordinates.indices().numpy())),
+                shape=tuple(source.shape),
             )
         source = source.detach().cpu().numpy()
     try:
@@ -51,7 +52,9 @@ def to_csr(source: Any, edge_weight: Any = None, n_nodes: int | None = None) -> 
 def _from_edges(edge_index: Any, edge_weight: Any, n_nodes: int | None) -> sp.csr_array:
     edges = _as_numpy(edge_index)
     if edges.ndim != 2 or edges.shape[0] != 2 or edges.dtype.kind not in "iu":
-        raise InvalidInputError(f"edge_index must hold integers in the shape (2, edges), not {edges.dtype} {edges.shape}")
+        raise InvalidInputError(
+            f"edge_index must hold integers in the shape (2, edges), not {edges.dtype} {edges.shape}"
+        )
     weights = np.ones(edges.shape[1]) if edge_weight is None else _as_numpy(edge_weight).squeeze()
     if weights.shape != (edges.shape[1],):
         raise InvalidInputError(f"there are {edges.shape[1]} edges but the edge weights have the shape {weights.shape}")

@@ -8,11 +8,13 @@ from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
+import torch
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
 from condiff.errors import InvalidInputError
 from condiff.graph.convert import to_csr
+from condiff.graph.laplacian import SparseLaplacian
 
 Normalisation = Literal["symmetric", "random_walk", "none"]
 SelfLoops = Literal["add", "remove", "keep"]
@@ -136,6 +138,17 @@ class Graph:
             left = sp.diags_array(scale, format="csr")
             weights = left @ weights @ left if kind == "symmetric" else left @ weights
         return Graph(_canonical(weights))
+
+    def laplacian(
+        self, dtype: torch.dtype = torch.float32, device: torch.device | str | None = None
+    ) -> SparseLaplacian:
+        """The Laplacian ``diag(W 1) - W`` of these weights as they are; normalise first where that is wanted."""
+        return SparseLaplacian(
+            torch.as_tensor(self.weights.indptr, dtype=torch.int32, device=device),
+            torch.as_tensor(self.weights.indices, dtype=torch.int32, device=device),
+            torch.as_tensor(self.weights.data, dtype=dtype, device=device),
+            symmetric=self.is_symmetric,
+        )
 
 
 def _canonical(weights: Any) -> sp.csr_array:

@@ -76,7 +76,8 @@ def nearest(
         indices = _faiss_candidates(base, asked, k)
         return _ranked(base, asked, indices, itself)
     blocks = [
-        _exact_block(base, asked, start, stop, k, itself) for start, stop in _blocks(asked.shape[0], n, base.dtype.itemsize)
+        _exact_block(base, asked, start, stop, k, itself)
+        for start, stop in _blocks(asked.shape[0], n, base.dtype.itemsize)
     ]
     return Neighbours(np.concatenate([b.indices for b in blocks]), np.concatenate([b.distances for b in blocks]))
 
@@ -147,7 +148,8 @@ def _rank_rows(base: Any, block: Any, candidates: NDArray[Any], k: int, own: NDA
     # Ties go to the smaller index, so that the answer does not depend on the order of the candidates.
     order = np.lexsort((candidates, keys), axis=1)[:, :k]
     return Neighbours(
-        np.take_along_axis(candidates, order, axis=1).astype(np.int64), np.take_along_axis(exact, order, axis=1)
+        np.take_along_axis(candidates, order, axis=1).astype(np.int64),
+        np.take_along_axis(exact, order, axis=1),
     )
 
 
@@ -158,7 +160,7 @@ def _pair_distances(base: Any, block: Any, candidates: NDArray[Any]) -> NDArray[
         left = block[np.repeat(np.arange(rows), width)]
         difference = left - base[candidates.ravel()]
         squares = np.asarray(difference.multiply(difference).sum(axis=1)).ravel().reshape(rows, width)
-        return np.sqrt(squares)
+        return np.asarray(np.sqrt(squares))
     out = np.empty((rows, width))
     for start, stop in _blocks(rows, width * base.shape[1], 8):
         difference = base[candidates[start:stop]].astype(np.float64) - block[start:stop, None, :]

@@ -58,7 +58,6 @@ def kernel_rows(found: Neighbours, bandwidth_rank: int, n_points: int) -> sp.csr
     kept = distances < distances[:, -1:]
     # A row whose neighbours are all equally far, such as duplicates only, would lose every one of them.
     kept |= ~kept.any(axis=1, keepdims=True)
-    kept[:, 0] = True
     values = np.exp(-((distances / bandwidth[:, None]) ** 2))
     rows = np.broadcast_to(np.arange(len(distances))[:, None], distances.shape)
     return sp.csr_array((values[kept], (rows[kept], found.indices[kept])), shape=(len(distances), n_points))

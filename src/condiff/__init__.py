@@ -1,0 +1,3 @@
+"""Convection-diffusion networks for learning from few labels."""
+
+__version__ = "0.1.0"

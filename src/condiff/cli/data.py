@@ -1,0 +1,120 @@
+"""``condiff data``: which data sets there are, where they are, and whether they are whole."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from condiff.cli.output import console, error_line, print_json
+from condiff.datasets.registry import DATASETS, get_dataset
+from condiff.datasets.sources import DatasetStatus, fetch, status, verify
+from condiff.errors import DataUnavailableError, InvalidFileError
+
+app = typer.Typer(
+    name="data",
+    help="List, fetch and verify the data sets.\n\n"
+    "Files are looked for in the folder $CONDIFF_DATA, then in the user's cache ($CONDIFF_CACHE changes its place), "
+    "and are downloaded into the cache if they are in neither.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+
+_Names = Annotated[
+    list[str] | None, typer.Argument(metavar="[NAME]...", help="Data sets; all of them if none is named.")
+]
+
+
+@app.command("list")
+def list_command(
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON list and nothing else.")] = False,
+) -> None:
+    """Show every data set: its files, size, and where it was found.
+
+    Example: [bold]condiff data list[/bold]
+    """
+    found = [status(name) for name in DATASETS]
+    if json:
+        print_json([_row(entry) for entry in found])
+        return
+    table = Table("name", "files", "size", "where", "description", box=None, pad_edge=False, header_style="bold")
+    for entry in found:
+        row = _row(entry)
+        table.add_row(
+            entry.name, str(row["files"]), _megabytes(entry.name), escape(_where(entry)), str(row["description"])
+        )
+    console.print(table)
+
+
+@app.command("fetch")
+def fetch_command(
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Data sets, or 'all'.", show_default=False)],
+) -> None:
+    """Download what is not on this machine yet, verify it, and say where it is.
+
+    Example: [bold]condiff data fetch cora citeseer[/bold]
+    """
+    failed = False
+    for name in _known([] if names == ["all"] else names):
+        try:
+            paths = fetch(name)
+        except (DataUnavailableError, InvalidFileError) as error:
+            # The other data sets may still be had.
+            error_line(str(error))
+            failed = True
+            continue
+        folders = ", ".join(sorted({str(path.parent) for path in paths}))
+        console.print(f"{name}: {len(paths)} file{'s' * (len(paths) > 1)} in {escape(folders)}")
+    if failed:
+        raise typer.Exit(2)
+
+
+@app.command("verify")
+def verify_command(names: _Names = None) -> None:
+    """Compare the files on this machine with their pinned SHA-256; exits with 2 if any is damaged.
+
+    Example: [bold]condiff data verify cora[/bold]
+    """
+    damaged = False
+    for name in _known(names or []):
+        checked = verify(name)
+        damaged |= checked.state == "damaged"
+        console.print(f"{name}: {escape(_where(checked, 'OK, '))}")
+        for file in checked.files:
+            if file.state == "damaged":
+                console.print(f"  damaged: {escape(str(file.path))} (replace or delete it, then fetch it again)")
+    if damaged:
+        raise typer.Exit(2)
+
+
+def _known(names: list[str]) -> list[str]:
+    """The named data sets, or all; every name is checked before any work is done."""
+    return [get_dataset(name).name for name in names or DATASETS]
+
+
+def _row(entry: DatasetStatus) -> dict[str, object]:
+    dataset = DATASETS[entry.name]
+    return {
+        "name": entry.name,
+        "files": len(dataset.files),
+        "bytes": sum(file.size for file in dataset.files),
+        "state": entry.state,
+        "folders": [str(folder) for folder in entry.folders],
+        "description": dataset.description,
+        "origin": dataset.origin,
+        "licence": dataset.licence,
+    }
+
+
+def _megabytes(name: str) -> str:
+    return f"{sum(file.size for file in DATASETS[name].files) / 1e6:.1f} MB"
+
+
+def _where(entry: DatasetStatus, prefix: str = "") -> str:
+    if entry.state == "ok":
+        return prefix + ", ".join(str(folder) for folder in entry.folders)
+    counts = [sum(file.state == state for file in entry.files) for state in ("damaged", "missing")]
+    words = [f"{count} damaged" if index == 0 else f"{count} missing" for index, count in enumerate(counts) if count]
+    return "missing" if counts == [0, len(entry.files)] else f"{' and '.join(words)} of {len(entry.files)} files"

@@ -1,0 +1,115 @@
+"""The residual base networks: the convection part, which carries an input to its output before any diffusion."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from condiff.errors import InvalidInputError
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "elu": nn.ELU, "tanh": nn.Tanh, "gelu": nn.GELU}
+
+
+class Residual(nn.Module):
+    r"""One residual block and a linear read-out: the base network of the node and few-shot tasks.
+
+    .. math:: h = x + \phi(W_1 x + b_1), \qquad z = W_2 h + b_2
+
+    It is one explicit Euler step of the characteristic ODE of the convection equation. ``blocks`` of them may be
+    chained, and :attr:`velocity` gives a block's increment.
+
+    Parameters
+    ----------
+    in_features, out_features
+        Widths of the input and of the output.
+    blocks
+        Number of residual blocks.
+    activation
+        A name of :data:`ACTIVATIONS`.
+    """
+
+    def __init__(self, in_features: int, out_features: int, *, blocks: int = 1, activation: str = "relu") -> None:
+        super().__init__()
+        self.activation = _activation(activation)
+        self.blocks = nn.ModuleList(nn.Linear(in_features, in_features) for _ in range(blocks))
+        self.readout = nn.Linear(in_features, out_features)
+
+    def velocity(self, x: Tensor, block: int = 0) -> Tensor:
+        """What a block adds to its input."""
+        moved: Tensor = self.activation(self.blocks[block](x))
+        return moved
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map inputs of shape (..., in_features), dense or a sparse matrix, to outputs before any softmax."""
+        if x.layout != torch.strided:
+            x = self._first_block_of_sparse(x)
+            remaining = range(1, len(self.blocks))
+        else:
+            remaining = range(len(self.blocks))
+        for block in remaining:
+            x = x + self.velocity(x, block)
+        out: Tensor = self.readout(x)
+        return out
+
+    def _first_block_of_sparse(self, x: Tensor) -> Tensor:
+        if not len(self.blocks):
+            return x.to_dense()
+        first = self.blocks[0]
+        moved: Tensor = self.activation(torch.sparse.mm(x, first.weight.mT) + first.bias)
+        return x.to_dense() + moved
+
+
+class Bottleneck(nn.Module):
+    r"""A residual network through a narrow hidden layer: :math:`z = S x + W_2 \phi(W_1 x + b_1) + b_2`.
+
+    The base network of the COVID-19 task (8 lags, 16 hidden units, ELU), and the one for wide inputs, because its size
+    grows linearly with the input's width.
+
+    Parameters
+    ----------
+    in_features, hidden_features, out_features
+        Widths of the three layers.
+    activation
+        A name of :data:`ACTIVATIONS`.
+    """
+
+    def __init__(self, in_features: int, hidden_features: int, out_features: int, *, activation: str = "elu") -> None:
+        super().__init__()
+        self.activation = _activation(activation)
+        self.shortcut = nn.Linear(in_features, out_features)
+        self.inner = nn.Linear(in_features, hidden_features)
+        self.outer = nn.Linear(hidden_features, out_features)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map inputs of shape (..., in_features), dense or a sparse matrix, to outputs before any softmax."""
+        out: Tensor = _linear(self.shortcut, x) + self.outer(self.activation(_linear(self.inner, x)))
+        return out
+
+
+def residual_network(
+    in_features: int,
+    out_features: int,
+    *,
+    hidden_features: int | Literal["input"] = "input",
+    activation: str = "relu",
+) -> Residual | Bottleneck:
+    """The base network by its hidden width: ``"input"`` keeps the input's (:class:`Residual`), a number narrows it."""
+    if hidden_features == "input":
+        return Residual(in_features, out_features, activation=activation)
+    return Bottleneck(in_features, hidden_features, out_features, activation=activation)
+
+
+def _linear(layer: nn.Linear, x: Tensor) -> Tensor:
+    if x.layout == torch.strided:
+        out: Tensor = layer(x)
+        return out
+    product: Tensor = torch.sparse.mm(x, layer.weight.mT) + layer.bias
+    return product
+
+
+def _activation(name: str) -> nn.Module:
+    if name not in ACTIVATIONS:
+        raise InvalidInputError(f"unknown activation {name!r}; the activations are {', '.join(ACTIVATIONS)}")
+    return ACTIVATIONS[name]()

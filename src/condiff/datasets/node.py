@@ -1,0 +1,86 @@
+"""A graph whose nodes have features and labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class NodeDataset:
+    """Nodes with features and labels, joined by undirected edges.
+
+    Parameters
+    ----------
+    name
+        What the graph is called.
+    adjacency
+        (n, n) symmetric and non-negative, zero on the diagonal; 0/1 for the citation graphs.
+    features
+        (n, p) as published: 0/1 or TF-IDF.
+    labels
+        (n,) classes counted from 0; -1 where a node has no label.
+    """
+
+    name: str
+    adjacency: sp.csr_array
+    features: sp.csr_array
+    labels: NDArray[np.int64]
+
+    @property
+    def n_nodes(self) -> int:
+        """The number of nodes."""
+        return int(self.labels.size)
+
+    @property
+    def n_edges(self) -> int:
+        """The number of undirected edges."""
+        return int(self.adjacency.nnz) // 2
+
+    @property
+    def n_features(self) -> int:
+        """The number of features of a node."""
+        return int(self.features.shape[1])
+
+    @property
+    def n_classes(self) -> int:
+        """The number of classes."""
+        return int(self.labels.max(initial=-1)) + 1
+
+    @property
+    def labelled(self) -> NDArray[np.int64]:
+        """The nodes whose class is known; only these can train, validate or test."""
+        return np.flatnonzero(self.labels >= 0)
+
+
+def undirected(adjacency: sp.csr_array) -> sp.csr_array:
+    """The larger of both directions' weights, without self-loops and stored zeros, in canonical order."""
+    both = sp.csr_array(adjacency.maximum(adjacency.T)).tocoo()
+    rows, columns = both.coords
+    keep = (rows != columns) & (both.data != 0)
+    result = sp.csr_array((both.data[keep], (rows[keep], columns[keep])), shape=both.shape, dtype=np.float64)
+    result.sort_indices()
+    return result
+
+
+def subgraph(dataset: NodeDataset, nodes: NDArray[np.int64]) -> NodeDataset:
+    """The dataset restricted to some nodes, in the given order."""
+    return replace(
+        dataset,
+        adjacency=dataset.adjacency[nodes][:, nodes],
+        features=dataset.features[nodes],
+        labels=dataset.labels[nodes],
+    )
+
+
+def largest_component(dataset: NodeDataset) -> NodeDataset:
+    """The dataset restricted to its largest connected component, in the order of its nodes."""
+    _, component = connected_components(dataset.adjacency, directed=False)
+    return subgraph(dataset, np.flatnonzero(component == np.bincount(component).argmax()))

@@ -1,0 +1,11 @@
+"""Solvers of ``u' = -strength L u`` on a graph, their step-size certificate, and the torch layer."""
+
+from condiff.diffusion.chebyshev import Chebyshev
+from condiff.diffusion.euler import Euler
+from condiff.diffusion.exact import Exact
+from condiff.diffusion.implicit import Implicit
+from condiff.diffusion.layer import SOLVERS, Diffusion
+from condiff.diffusion.solver import Solver
+from condiff.diffusion.stability import Certificate, certify
+
+__all__ = ["SOLVERS", "Certificate", "Chebyshev", "Diffusion", "Euler", "Exact", "Implicit", "Solver", "certify"]

@@ -1,0 +1,340 @@
+"""The graph Laplacian ``L = diag(W 1) - W`` as an operator on tensors, differentiable in ``u`` and in the weights."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from torch import Tensor
+
+from condiff.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from typing import Self
+
+
+class Laplacian(ABC):
+    """``(L u)_i = sum_j w_ij (u_i - u_j)``, for ``u`` of shape (..., n) or (..., n, c); see :meth:`__call__`."""
+
+    #: The weights, of shape (stored entries,) or (..., n, n); gradients reach them.
+    weights: Tensor
+    #: Whether the weights equal their mirror image.
+    symmetric: bool
+
+    @abstractmethod
+    def __call__(self, u: Tensor) -> Tensor:
+        """Apply L to the columns of ``u``, a tensor of shape (n,) or (..., n, c)."""
+
+    @property
+    @abstractmethod
+    def transposed(self) -> Laplacian:
+        """The operator of ``L^T``, without gradients to the weights; for adjoint solves."""
+
+    @property
+    @abstractmethod
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+
+    @property
+    @abstractmethod
+    def diagonal(self) -> Tensor:
+        """``L_ii``: the weight of node i towards the others, its self-loop left out."""
+
+    @abstractmethod
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Self:
+        """This operator on another device or in another precision; itself if nothing changes."""
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Precision of the weights."""
+        return self.weights.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights live."""
+        return self.weights.device
+
+    def _check(self, u: Tensor) -> None:
+        nodes = u.shape[-2] if u.ndim > 1 else u.shape[0]
+        if nodes != self.n_nodes:
+            raise InvalidInputError(
+                f"u has {nodes} rows (shape {tuple(u.shape)}) but the graph has {self.n_nodes} nodes"
+            )
+
+
+class DenseLaplacian(Laplacian):
+    """The Laplacian of a dense weight matrix, or of a batch of them: shape (..., n, n)."""
+
+    def __init__(self, weights: Tensor, *, symmetric: bool | None = None) -> None:
+        if weights.ndim < 2 or weights.shape[-1] != weights.shape[-2]:
+            raise InvalidInputError(f"a dense Laplacian needs square weights, not the shape {tuple(weights.shape)}")
+        self.weights = weights
+        if symmetric is None:
+            symmetric = torch.allclose(weights, weights.mT, rtol=1e-5, atol=1e-8 * float(weights.detach().abs().max()))
+        self.symmetric = symmetric
+
+    def __call__(self, u: Tensor) -> Tensor:
+        self._check(u)
+        if u.ndim == 1:
+            return self(u[:, None])[:, 0]
+        return self.weights.sum(-1, keepdim=True) * u - self.weights @ u
+
+    @property
+    def transposed(self) -> Laplacian:
+        # L^T = diag(W 1) - W^T keeps the row sums of W, so it is no Laplacian of W^T unless W is symmetric.
+        return self if self.symmetric else _Adjoint(self)
+
+    @property
+    def n_nodes(self) -> int:
+        return self.weights.shape[-1]
+
+    @property
+    def diagonal(self) -> Tensor:
+        return self.weights.sum(-1) - self.weights.diagonal(dim1=-2, dim2=-1)
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> DenseLaplacian:
+        return DenseLaplacian(self.weights.to(device=device, dtype=dtype), symmetric=self.symmetric)
+
+
+class SparseLaplacian(Laplacian):
+    """The Laplacian of weights in CSR form.
+
+    The product keeps no copy of ``u`` for the backward pass unless the weights need a gradient, so that a chain of
+    K layers takes no more memory than one.
+
+    Parameters
+    ----------
+    crow_indices, col_indices
+        The CSR structure, as int32 tensors.
+    weights
+        One value for each stored entry.
+    symmetric
+        Whether the weights equal their mirror image.
+    """
+
+    def __init__(self, crow_indices: Tensor, col_indices: Tensor, weights: Tensor, *, symmetric: bool) -> None:
+        self.crow_indices = crow_indices
+        self.col_indices = col_indices
+        self.weights = weights
+        self.symmetric = symmetric
+
+    @classmethod
+    def from_edges(
+        cls,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = None,
+        *,
+        n_nodes: int,
+        normalisation: Literal["symmetric", "random_walk", "none"] = "symmetric",
+        self_loops: bool = True,
+        dtype: torch.dtype | None = None,
+    ) -> SparseLaplacian:
+        """The Laplacian of a PyTorch Geometric edge list, differentiable in ``edge_weight``.
+
+        An edge ``(source, target)`` lets the target average over the source. Self-loops of weight one are added
+        before the normalisation, as in :meth:`condiff.graph.Graph.normalised`.
+        """
+        source, target = edge_index[0], edge_index[1]
+        if edge_weight is None:
+            edge_weight = torch.ones(source.shape[0], dtype=dtype or torch.get_default_dtype(), device=source.device)
+        if edge_weight.shape != source.shape:
+            raise InvalidInputError(
+                f"there are {source.shape[0]} edges but the edge weights have the shape {tuple(edge_weight.shape)}"
+            )
+        if source.numel() and (int(edge_index.min()) < 0 or int(edge_index.max()) >= n_nodes):
+            raise InvalidInputError(f"edge_index reaches {int(edge_index.max())}, but there are {n_nodes} nodes")
+        if self_loops:
+            loop = torch.arange(n_nodes, device=source.device, dtype=source.dtype)
+            source, target = torch.cat([source, loop]), torch.cat([target, loop])
+            edge_weight = torch.cat([edge_weight, edge_weight.new_ones(n_nodes)])
+        if normalisation != "none":
+            degree = edge_weight.new_zeros(n_nodes).index_add(0, target, edge_weight)
+            safe = torch.where(degree > 0, degree, 1.0)
+            if normalisation == "symmetric":
+                edge_weight = edge_weight * (safe[target] * safe[source]).rsqrt()
+            else:
+                edge_weight = edge_weight / safe[target]
+        order = torch.argsort(target * n_nodes + source, stable=True)
+        crow = torch.zeros(n_nodes + 1, dtype=torch.int32, device=source.device)
+        crow[1:] = torch.cumsum(torch.bincount(target, minlength=n_nodes), 0)
+        result = cls(crow, source[order].to(torch.int32), edge_weight[order], symmetric=False)
+        result.symmetric = result._equals_mirror()
+        return result
+
+    def __call__(self, u: Tensor) -> Tensor:
+        self._check(u)
+        if u.ndim == 1:
+            return self(u[:, None])[:, 0]
+        if u.ndim == 2:
+            return _SparseProduct.apply(self.weights, u, self)  # type: ignore[no-any-return, no-untyped-call]
+        # CSR products take matrices only: the batch goes into the columns.
+        columns = u.movedim(-2, 0)
+        return self(columns.reshape(self.n_nodes, -1)).reshape(columns.shape).movedim(0, -2)
+
+    @property
+    def n_nodes(self) -> int:
+        return self.crow_indices.shape[0] - 1
+
+    @cached_property
+    def row_indices(self) -> Tensor:
+        """The row of every stored entry."""
+        counts = self.crow_indices.diff().long()
+        return torch.repeat_interleave(torch.arange(self.n_nodes, device=counts.device), counts)
+
+    @cached_property
+    def degree(self) -> Tensor:
+        """Row sums of the weights, without gradient."""
+        return self.weights.detach().new_zeros(self.n_nodes).index_add_(0, self.row_indices, self.weights.detach())
+
+    @property
+    def diagonal(self) -> Tensor:
+        between = self.row_indices != self.col_indices
+        return self.weights.new_zeros(self.n_nodes).index_add(0, self.row_indices[between], self.weights[between])
+
+    @property
+    def transposed(self) -> Laplacian:
+        return self if self.symmetric else _Adjoint(self)
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> SparseLaplacian:
+        if torch.device(device or self.device) == self.device and (dtype or self.dtype) == self.dtype:
+            return self
+        return SparseLaplacian(
+            self.crow_indices.to(device),
+            self.col_indices.to(device),
+            self.weights.to(device=device, dtype=dtype),
+            symmetric=self.symmetric,
+        )
+
+    def detach(self) -> SparseLaplacian:
+        """The same operator, to whose weights no gradient flows."""
+        return SparseLaplacian(self.crow_indices, self.col_indices, self.weights.detach(), symmetric=self.symmetric)
+
+    @cached_property
+    def _mirror(self) -> tuple[Tensor, Tensor, Tensor]:
+        """CSR structure of W^T, and where each of its entries stands in W; computed once, used by every backward."""
+        order = torch.argsort(self.col_indices.long() * self.n_nodes + self.row_indices, stable=True)
+        crow = torch.zeros_like(self.crow_indices)
+        crow[1:] = torch.cumsum(torch.bincount(self.col_indices, minlength=self.n_nodes), 0)
+        return crow, self.row_indices[order].to(torch.int32), order
+
+    def _equals_mirror(self) -> bool:
+        crow, col, order = self._mirror
+        same = torch.equal(crow, self.crow_indices) and torch.equal(col, self.col_indices)
+        values = self.weights.detach()
+        return same and torch.allclose(values[order], values, rtol=1e-5, atol=0.0)
+
+    def product(self, u: Tensor, *, transpose: bool = False) -> Tensor:
+        """``L u`` or ``L^T u`` for a matrix ``u``, outside of autograd."""
+        values = self.weights.detach()
+        crow, col = self.crow_indices, self.col_indices
+        if transpose and not self.symmetric:
+            crow, col, order = self._mirror
+            values = values[order]
+        shape = (self.n_nodes, self.n_nodes)
+        # Made anew each time: it only wraps the arrays, and a CSR tensor kept here could not be deep-copied.
+        matrix = torch.sparse_csr_tensor(crow, col, values, shape, check_invariants=False)
+        return self.degree[:, None] * u - matrix @ u
+
+
+class _Adjoint(Laplacian):
+    """``L^T`` of a Laplacian that is not symmetric."""
+
+    def __init__(self, forward: DenseLaplacian | SparseLaplacian) -> None:
+        self.forward = forward
+        self.weights = forward.weights.detach()
+        self.symmetric = False
+
+    def __call__(self, u: Tensor) -> Tensor:
+        self._check(u)
+        if u.ndim == 1:
+            return self(u[:, None])[:, 0]
+        if isinstance(self.forward, SparseLaplacian):
+            return self.forward.product(u, transpose=True)
+        return self.weights.sum(-1, keepdim=True) * u - self.weights.mT @ u
+
+    @property
+    def transposed(self) -> Laplacian:
+        return self.forward
+
+    @property
+    def n_nodes(self) -> int:
+        return self.forward.n_nodes
+
+    @property
+    def diagonal(self) -> Tensor:
+        return self.forward.diagonal.detach()
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> _Adjoint:
+        return _Adjoint(self.forward.to(device, dtype))
+
+
+class _SparseProduct(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, weights: Tensor, u: Tensor, operator: SparseLaplacian) -> Tensor:
+        ctx.operator = operator
+        ctx.save_for_backward(*((u,) if ctx.needs_input_grad[0] else ()))
+        return operator.product(u)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        operator: SparseLaplacian = ctx.operator
+        to_weights = to_u = None
+        if ctx.needs_input_grad[0]:
+            (u,) = ctx.saved_tensors
+            rows, columns = operator.row_indices, operator.col_indices.long()
+            # d(L u)_i / d w_ij = u_i - u_j; column by column, or the gathered edges would need c times the memory.
+            to_weights = torch.zeros_like(operator.weights)
+            for k in range(u.shape[1]):
+                value, pull = u[:, k], gradient[:, k]
+                to_weights.addcmul_(pull[rows], value[rows] - value[columns])
+        if ctx.needs_input_grad[1]:
+            to_u = operator.product(gradient, transpose=True)
+        return to_weights, to_u, None
+
+
+def laplacian(source: Any, dtype: torch.dtype | None = None, device: torch.device | str | None = None) -> Laplacian:
+    """Read a Laplacian: a :class:`Laplacian`, a :class:`Graph`, or a tensor that holds the matrix ``L`` itself.
+
+    A tensor may be dense, of shape (..., n, n), or sparse; its rows must sum to zero and its off-diagonal entries
+    must not be positive, or it is no Laplacian and the error says so.
+    """
+    if isinstance(source, Laplacian):
+        return source.to(device, dtype)
+    if hasattr(source, "laplacian"):
+        made: Laplacian = source.laplacian(dtype or torch.get_default_dtype(), device)
+        return made
+    if not isinstance(source, Tensor):
+        raise InvalidInputError(
+            f"cannot read a Laplacian from {type(source).__name__}; use Graph.of(...).normalised().laplacian()"
+        )
+    matrix = source.to(device=device, dtype=dtype)
+    if matrix.layout != torch.strided:
+        coordinates = matrix.to_sparse_coo().coalesce()
+        (rows, columns), values = coordinates.indices(), coordinates.values()
+        between = rows != columns
+        sums = values.new_zeros(matrix.shape[0]).index_add(0, rows, values)
+        _check_rows(sums, -values[between], values)
+        edges = torch.stack([columns[between], rows[between]])
+        return SparseLaplacian.from_edges(
+            edges, -values[between], n_nodes=matrix.shape[0], normalisation="none", self_loops=False
+        )
+    weights = torch.diag_embed(matrix.diagonal(dim1=-2, dim2=-1)) - matrix
+    _check_rows(matrix.sum(-1), weights, matrix)
+    return DenseLaplacian(weights)
+
+
+def _check_rows(sums: Tensor, weights: Tensor, entries: Tensor) -> None:
+    scale = float(entries.detach().abs().max()) if entries.numel() else 1.0
+    tolerance = 1e-4 * max(scale, 1e-30) if entries.dtype != torch.float64 else 1e-8 * max(scale, 1e-30)
+    if weights.numel() and float(weights.detach().min()) < -tolerance:
+        raise InvalidInputError(
+            "this matrix has positive off-diagonal entries, so it is no Laplacian; for an adjacency use "
+            "Graph.of(adjacency).normalised().laplacian()"
+        )
+    if float(sums.detach().abs().max()) > tolerance:
+        raise InvalidInputError(
+            f"the rows of a Laplacian sum to zero, but one of these sums to {float(sums.detach().abs().max()):.3g}"
+        )

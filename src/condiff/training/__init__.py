@@ -1,0 +1,19 @@
+"""Fitting a COIN: settings as data, the paper's early stopping, the plain reference fit."""
+
+from condiff.training.losses import pointwise_loss, score
+from condiff.training.reference import History, fit
+from condiff.training.settings import COVID, FEW_SHOT, NODE, PROSTATE, Training
+from condiff.training.stopping import EarlyStopping
+
+__all__ = [
+    "COVID",
+    "FEW_SHOT",
+    "NODE",
+    "PROSTATE",
+    "EarlyStopping",
+    "History",
+    "Training",
+    "fit",
+    "pointwise_loss",
+    "score",
+]

@@ -1,0 +1,99 @@
+"""The plain fit: full-batch autograd through every layer, the readable version to which fast engines are held."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from condiff.graph import laplacian
+from condiff.model import COIN
+from condiff.training.losses import pointwise_loss, score
+from condiff.training.settings import Training
+from condiff.training.stopping import EarlyStopping
+
+
+@dataclass
+class History:
+    """What happened in a fit: the training loss of every epoch, and the epoch whose weights were kept."""
+
+    losses: list[float] = field(default_factory=list)
+    best_epoch: int = -1
+
+
+def fit(
+    model: COIN,
+    x: Tensor,
+    graph: Any,
+    target: Tensor,
+    train: Tensor,
+    *,
+    validation: Tensor | None = None,
+    sample_weight: Tensor | None = None,
+    penalty: Callable[[Tensor], Tensor] | None = None,
+    settings: Training | None = None,
+    on_epoch: Callable[[int, float], None] | None = None,
+) -> History:
+    """Fit a COIN on the nodes ``train`` of a graph, in place.
+
+    Parameters
+    ----------
+    model
+        The network; it is moved nowhere, so give ``x`` in its precision and on its device.
+    x
+        Features of all nodes, labelled or not.
+    graph
+        What :meth:`COIN.forward` takes as graph, except an edge list.
+    target
+        Classes (softmax), zeros and ones (sigmoid) or values (identity) of all nodes; only those at ``train`` and
+        ``validation`` are read.
+    train, validation
+        Indices of nodes. With ``validation`` and a ``patience`` in the settings, the fit stops early and the weights
+        of the best epoch are restored.
+    sample_weight
+        One weight for each node in ``train``.
+    penalty
+        A function of the diffused output of all nodes that is added to the loss.
+    settings
+        Optimiser, schedule and stopping; the paper's for node tasks by default.
+    on_epoch
+        Called with the epoch and its loss, for progress displays.
+    """
+    settings = settings or Training()
+    operator = laplacian(graph, next(model.parameters()).dtype, x.device)
+    optimiser = settings.make_optimiser(model.parameters())
+    schedule = settings.make_schedule(optimiser)
+    stopping = EarlyStopping(settings.patience) if validation is not None and settings.patience else None
+    history = History()
+    for epoch in range(settings.epochs):
+        model.train()
+        optimiser.zero_grad(set_to_none=True)
+        u = model(x, operator)
+        losses = pointwise_loss(u[train], target[train], model.head)
+        loss = losses.mean() if sample_weight is None else (sample_weight * losses).sum() / sample_weight.sum()
+        if penalty is not None:
+            loss = loss + penalty(u)
+        loss.backward()
+        optimiser.step()
+        schedule.step()
+        history.losses.append(float(loss.detach()))
+        if on_epoch is not None:
+            on_epoch(epoch, history.losses[-1])
+        if stopping is None or validation is None:
+            continue
+        model.eval()
+        with torch.no_grad():
+            u = model(x, operator)[validation]
+            validation_loss = float(pointwise_loss(u, target[validation], model.head).mean())
+        if stopping.should_stop(model, epoch, validation_loss, score(u, target[validation], model.head)):
+            break
+    if stopping is not None:
+        stopping.restore(model)
+        history.best_epoch = stopping.best_epoch
+    else:
+        history.best_epoch = len(history.losses) - 1
+    model.eval()
+    return history

@@ -1,0 +1,69 @@
+"""Optimisers and schedules as data: what a fit does is a value that can be printed, stored and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import nn
+
+from condiff.errors import InvalidInputError
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a network is fitted.
+
+    Attributes
+    ----------
+    optimiser
+        ``adam`` or ``sgd``.
+    learning_rate, momentum, weight_decay
+        As in torch; momentum is for SGD only.
+    epochs
+        The most epochs that are run.
+    milestones
+        Epochs after which the learning rate is multiplied by ``decay``.
+    decay
+        That factor.
+    patience
+        With validation points: stop after this many epochs without progress; None runs all epochs.
+    """
+
+    optimiser: Literal["adam", "sgd"] = "adam"
+    learning_rate: float = 0.01
+    momentum: float = 0.0
+    weight_decay: float = 5e-4
+    epochs: int = 10_000
+    milestones: tuple[int, ...] = ()
+    decay: float = 0.1
+    patience: int | None = 50
+
+    def __post_init__(self) -> None:
+        if self.optimiser not in ("adam", "sgd"):
+            raise InvalidInputError(f"optimiser must be 'adam' or 'sgd', not {self.optimiser!r}")
+        if self.epochs < 1:
+            raise InvalidInputError(f"epochs must be at least 1, not {self.epochs}")
+        if self.learning_rate <= 0:
+            raise InvalidInputError(f"learning_rate must be positive, not {self.learning_rate}")
+
+    def make_optimiser(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+        """The torch optimiser that these settings describe."""
+        if self.optimiser == "adam":
+            return torch.optim.Adam(parameters, lr=self.learning_rate, weight_decay=self.weight_decay)
+        return torch.optim.SGD(
+            parameters, lr=self.learning_rate, momentum=self.momentum, weight_decay=self.weight_decay
+        )
+
+    def make_schedule(self, optimiser: torch.optim.Optimizer) -> torch.optim.lr_scheduler.LRScheduler:
+        """The torch schedule, to be stepped once an epoch."""
+        return torch.optim.lr_scheduler.MultiStepLR(optimiser, list(self.milestones), self.decay)
+
+
+#: The paper's settings for its four applications.
+NODE = Training("adam", 0.01, weight_decay=5e-4, epochs=10_000, patience=50)
+FEW_SHOT = Training("sgd", 0.1, momentum=0.9, weight_decay=1e-4, epochs=100, milestones=(50, 75), patience=None)
+COVID = Training("adam", 0.01, weight_decay=5e-4, epochs=100, patience=None)
+PROSTATE = Training("sgd", 1.0, weight_decay=5e-4, epochs=300, milestones=(150, 225), patience=None)

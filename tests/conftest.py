@@ -1,0 +1,16 @@
+"""Fixtures that several folders of tests share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def data_root() -> Path:
+    """The folder with the real data sets; tests that need it are skipped without it."""
+    if not os.environ.get("CONDIFF_DATA"):
+        pytest.skip("needs the real data: set CONDIFF_DATA to the folder that holds it")
+    return Path(os.environ["CONDIFF_DATA"])
