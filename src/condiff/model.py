@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,17 @@ from condiff.errors import InvalidInputError
 from condiff.graph import Laplacian, SparseLaplacian, laplacian
 
 Head = Literal["softmax", "sigmoid", "identity"]
+
+_INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+
+
+class _Built(NamedTuple):
+    """An operator, and what it was made of."""
+
+    graph: Any
+    edge_weight: Tensor | None
+    state: tuple[Any, ...]
+    operator: Laplacian
 
 
 class COIN(nn.Module):
@@ -50,6 +61,7 @@ class COIN(nn.Module):
         self.convection = convection
         self.diffusion = diffusion
         self.head = head
+        self._built: _Built | None = None
 
     @classmethod
     def build(
@@ -97,12 +109,26 @@ class COIN(nn.Module):
         return diffused
 
     def _operator(self, graph: Any, edge_weight: Tensor | None, u: Tensor) -> Laplacian:
-        if not _is_edge_index(graph):
-            if edge_weight is not None:
-                raise InvalidInputError("edge_weight goes with an integer edge_index of shape (2, edges) only")
+        """The Laplacian to diffuse over; the last one is kept, because sorting and certifying it cost many layers."""
+        if isinstance(graph, Laplacian) and edge_weight is None:
             return laplacian(graph, u.dtype, u.device)
-        weight = None if edge_weight is None else edge_weight.to(u)
-        return SparseLaplacian.from_edges(graph.to(u.device), weight, n_nodes=u.shape[-2], dtype=u.dtype)
+        tensors = [source for source in (graph, edge_weight) if isinstance(source, Tensor)]
+        if any(tensor.requires_grad or tensor.is_inference() for tensor in tensors):
+            return _build(graph, edge_weight, u)
+        # The version of a tensor counts its in-place changes.
+        state = (u.shape[-2], u.dtype, u.device, *(tensor._version for tensor in tensors))
+        built = self._built
+        if built and built.graph is graph and built.edge_weight is edge_weight and built.state == state:
+            return built.operator
+        operator = _build(graph, edge_weight, u)
+        if not torch.is_inference_mode_enabled():  # what is made there could not serve in training later
+            self._built = _Built(graph, edge_weight, state, operator)
+        return operator
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Copies and pickles start without the kept operator: it belongs to the caller's graph, not to the network.
+        state: dict[str, Any] = super().__getstate__()  # type: ignore[no-untyped-call]
+        return {**state, "_built": None}
 
     def extra_repr(self) -> str:
         return f"head={self.head}"
@@ -115,11 +141,22 @@ def apply_head(z: Tensor, head: Head) -> Tensor:
     return torch.sigmoid(z) if head == "sigmoid" else z
 
 
+def _build(graph: Any, edge_weight: Tensor | None, u: Tensor) -> Laplacian:
+    if _is_edge_index(graph):
+        weight = None if edge_weight is None else edge_weight.to(u)
+        # Narrow integers would overflow where edges are numbered for the sort.
+        edge_index = graph.to(u.device, torch.long)
+        return SparseLaplacian.from_edges(edge_index, weight, n_nodes=u.shape[-2], dtype=u.dtype)
+    if edge_weight is not None:
+        raise InvalidInputError("edge_weight goes with an integer edge_index of shape (2, edges) only")
+    return laplacian(graph, u.dtype, u.device)
+
+
 def _is_edge_index(graph: Any) -> bool:
     return (
         isinstance(graph, Tensor)
         and graph.ndim == 2
         and graph.shape[0] == 2
-        and not graph.is_floating_point()
+        and graph.dtype in _INTEGERS
         and graph.layout == torch.strided
     )

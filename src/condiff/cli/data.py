@@ -10,7 +10,7 @@ from rich.table import Table
 
 from condiff.cli.output import console, error_line, print_json
 from condiff.datasets.registry import DATASETS, get_dataset
-from condiff.datasets.sources import DatasetStatus, fetch, status, verify
+from condiff.datasets.sources import DatasetStatus, cache_folder, data_folder, fetch, status, top_folders, verify
 from condiff.errors import DataUnavailableError, InvalidFileError
 
 app = typer.Typer(
@@ -22,9 +22,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 
-_Names = Annotated[
-    list[str] | None, typer.Argument(metavar="[NAME]...", help="Data sets; all of them if none is named.")
-]
+_Names = Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Data sets; all of them if none is named.")]
 
 
 @app.command("list")
@@ -41,23 +39,28 @@ def list_command(
         return
     table = Table("name", "files", "size", "where", "description", box=None, pad_edge=False, header_style="bold")
     for entry in found:
-        row = _row(entry)
-        table.add_row(
-            entry.name, str(row["files"]), _megabytes(entry.name), escape(_where(entry)), str(row["description"])
-        )
+        files = DATASETS[entry.name].files
+        size = f"{sum(file.size for file in files) / 1e6:.1f} MB"
+        table.add_row(entry.name, str(len(files)), size, _roots(entry), DATASETS[entry.name].description)
     console.print(table)
+    if root := data_folder():
+        console.print(f"\nCONDIFF_DATA is {escape(str(root))}")
+    if any(entry.state == "missing" for entry in found):
+        console.print(
+            f"\n`condiff data fetch NAME` looks for what is missing; the cache is {escape(str(cache_folder()))}"
+        )
 
 
 @app.command("fetch")
 def fetch_command(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Data sets, or 'all'.", show_default=False)],
+    names: Annotated[list[str], typer.Argument(metavar="NAME", help="Data sets, or 'all'.")],
 ) -> None:
     """Download what is not on this machine yet, verify it, and say where it is.
 
     Example: [bold]condiff data fetch cora citeseer[/bold]
     """
     failed = False
-    for name in _known([] if names == ["all"] else names):
+    for name in _known([] if "all" in names else names):
         try:
             paths = fetch(name)
         except (DataUnavailableError, InvalidFileError) as error:
@@ -65,7 +68,7 @@ def fetch_command(
             error_line(str(error))
             failed = True
             continue
-        folders = ", ".join(sorted({str(path.parent) for path in paths}))
+        folders = ", ".join(str(folder) for folder in top_folders(paths))
         console.print(f"{name}: {len(paths)} file{'s' * (len(paths) > 1)} in {escape(folders)}")
     if failed:
         raise typer.Exit(2)
@@ -81,7 +84,8 @@ def verify_command(names: _Names = None) -> None:
     for name in _known(names or []):
         checked = verify(name)
         damaged |= checked.state == "damaged"
-        console.print(f"{name}: {escape(_where(checked, 'OK, '))}")
+        folders = ", ".join(str(folder) for folder in checked.folders)
+        console.print(f"{name}: {_faults(checked) or f'OK, in {escape(folders)}'}")
         for file in checked.files:
             if file.state == "damaged":
                 console.print(f"  damaged: {escape(str(file.path))} (replace or delete it, then fetch it again)")
@@ -108,13 +112,16 @@ def _row(entry: DatasetStatus) -> dict[str, object]:
     }
 
 
-def _megabytes(name: str) -> str:
-    return f"{sum(file.size for file in DATASETS[name].files) / 1e6:.1f} MB"
+def _roots(entry: DatasetStatus) -> str:
+    """What is wrong, or else which of the two places holds the files."""
+    root = data_folder()
+    in_data = {root is not None and folder.is_relative_to(root) for folder in entry.folders}
+    return _faults(entry) or ", ".join("CONDIFF_DATA" if given else "cache" for given in sorted(in_data))
 
 
-def _where(entry: DatasetStatus, prefix: str = "") -> str:
-    if entry.state == "ok":
-        return prefix + ", ".join(str(folder) for folder in entry.folders)
-    counts = [sum(file.state == state for file in entry.files) for state in ("damaged", "missing")]
-    words = [f"{count} damaged" if index == 0 else f"{count} missing" for index, count in enumerate(counts) if count]
-    return "missing" if counts == [0, len(entry.files)] else f"{' and '.join(words)} of {len(entry.files)} files"
+def _faults(entry: DatasetStatus) -> str:
+    states = [file.state for file in entry.files]
+    if set(states) == {"missing"}:
+        return "missing"
+    faults = [f"{states.count(state)} {state}" for state in ("damaged", "missing") if state in states]
+    return f"{' and '.join(faults)} of {len(states)} files" if faults else ""

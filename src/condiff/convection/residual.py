@@ -18,47 +18,57 @@ class Residual(nn.Module):
     .. math:: h = x + \phi(W_1 x + b_1), \qquad z = W_2 h + b_2
 
     It is one explicit Euler step of the characteristic ODE of the convection equation. ``blocks`` of them may be
-    chained, and :attr:`velocity` gives a block's increment.
+    chained, and :meth:`velocity` gives a block's increment. A ``width`` above the input's gives narrow inputs room: the
+    shortcut then pads x with zeros.
 
     Parameters
     ----------
     in_features, out_features
         Widths of the input and of the output.
+    width
+        Width of the blocks, at least the input's, which is the default.
     blocks
         Number of residual blocks.
     activation
         A name of :data:`ACTIVATIONS`.
     """
 
-    def __init__(self, in_features: int, out_features: int, *, blocks: int = 1, activation: str = "relu") -> None:
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        *,
+        width: int | None = None,
+        blocks: int = 1,
+        activation: str = "relu",
+    ) -> None:
         super().__init__()
+        width = in_features if width is None else width
+        if width < in_features:
+            raise InvalidInputError(f"width must be at least the input's, {in_features}, not {width}")
+        if not isinstance(blocks, int) or blocks < 0:
+            raise InvalidInputError(f"blocks must be a whole number, 0 or more, not {blocks!r}")
         self.activation = _activation(activation)
-        self.blocks = nn.ModuleList(nn.Linear(in_features, in_features) for _ in range(blocks))
-        self.readout = nn.Linear(in_features, out_features)
+        self.width = width
+        self.blocks = nn.ModuleList(nn.Linear(width if block else in_features, width) for block in range(blocks))
+        self.readout = nn.Linear(width if blocks else in_features, out_features)
+
+    def lift(self, x: Tensor) -> Tensor:
+        """The shortcut: dense, and padded with zeros to the width of the blocks."""
+        dense = x.to_dense()
+        return nn.functional.pad(dense, (0, self.width - dense.shape[-1])) if dense.shape[-1] < self.width else dense
 
     def velocity(self, x: Tensor, block: int = 0) -> Tensor:
         """What a block adds to its input."""
-        moved: Tensor = self.activation(self.blocks[block](x))
+        moved: Tensor = self.activation(_linear(self.blocks[block], x))
         return moved
 
     def forward(self, x: Tensor) -> Tensor:
         """Map inputs of shape (..., in_features), dense or a sparse matrix, to outputs before any softmax."""
-        if x.layout != torch.strided:
-            x = self._first_block_of_sparse(x)
-            remaining = range(1, len(self.blocks))
-        else:
-            remaining = range(len(self.blocks))
-        for block in remaining:
-            x = x + self.velocity(x, block)
-        out: Tensor = self.readout(x)
+        for block in range(len(self.blocks)):
+            x = self.lift(x) + self.velocity(x, block)
+        out: Tensor = _linear(self.readout, x)
         return out
-
-    def _first_block_of_sparse(self, x: Tensor) -> Tensor:
-        if not len(self.blocks):
-            return x.to_dense()
-        first = self.blocks[0]
-        moved: Tensor = self.activation(torch.sparse.mm(x, first.weight.mT) + first.bias)
-        return x.to_dense() + moved
 
 
 class Bottleneck(nn.Module):
@@ -98,10 +108,12 @@ def residual_network(
     """The base network by its hidden width: ``"input"`` keeps the input's (:class:`Residual`), a number narrows it."""
     if hidden_features == "input":
         return Residual(in_features, out_features, activation=activation)
+    if not isinstance(hidden_features, int) or hidden_features < 1:
+        raise InvalidInputError(f"hidden_features must be 'input' or a positive whole number, not {hidden_features!r}")
     return Bottleneck(in_features, hidden_features, out_features, activation=activation)
 
 
-def _linear(layer: nn.Linear, x: Tensor) -> Tensor:
+def _linear(layer: nn.Module, x: Tensor) -> Tensor:
     if x.layout == torch.strided:
         out: Tensor = layer(x)
         return out

@@ -41,6 +41,7 @@ FAR = 1e6  # standardised values are cut here, so that a wild cell at prediction
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ].+)?")
 _ID_NAME = re.compile(r"(?:^|[_\s.-])(?:ids?|uuid|guid)$")
+_LOCAL_DATE = re.compile(r"\d{1,2}([./-])\d{1,2}\1(?:\d{2}|\d{4})")
 _PUNCTUATED = re.compile(r"[-+]?[$€£]?\s?\d+(?:[., ']\d+)*\s?[$€£%]?")
 
 
@@ -178,8 +179,9 @@ class ColumnEncoder:
                 raise InvalidInputError(f"{table.path} has {found}: give the features that it was fitted on")
             if self.sparse:
                 return sp.csr_array(features)
-            return np.asarray(features.toarray() if sp.issparse(features) else features)
-        lacking = [column.name for column in self.columns if column.name not in table.columns]
+            return np.asarray(features if isinstance(features, np.ndarray) else features.toarray())
+        given = set(table.columns)
+        lacking = [column.name for column in self.columns if column.name not in given]
         if lacking:
             hint = did_you_mean(lacking[0], table.columns)
             raise InvalidInputError(f"{table.path} lacks {listed(lacking)}{hint}, which the model needs: add it")
@@ -284,7 +286,7 @@ def _counts_rows(name: str, known: Floats) -> bool:
     if name.lower() in ("index", "idx", "row", "row_number", "rownum", "unnamed: 0"):
         return distinct
     # Years also follow one another; so a run that starts elsewhere than at 0 or 1 must be a long one.
-    run = distinct and len(known) > 1 and known.max() - known.min() == len(known) - 1
+    run = distinct and len(known) > 1 and known.max() == known.min() + len(known) - 1
     return run and ((known.min() in (0, 1) and len(known) >= 20) or len(known) >= 200)
 
 
@@ -319,7 +321,7 @@ def _fit_number(name: str, kind: Kind, values: Floats, notes: _Notes) -> NumberC
 def _fit_category(name: str, text: NDArray[np.object_], keep: bool, notes: _Notes) -> CategoryColumn:
     counts = Counter(value for value in text if value is not None)
     known, n_missing = counts.total(), len(text) - counts.total()
-    if hint := _almost_numeric(text):
+    if hint := _disguised(text):
         notes.other.append(f"{name!r}: {hint}")
     if not keep:
         if id_like(name) and 1 < known == len(counts):
@@ -336,13 +338,13 @@ def _fit_category(name: str, text: NDArray[np.object_], keep: bool, notes: _Note
     spread = 1.0 - sum((size / len(text)) ** 2 for size in sizes)
     if max(sizes) == len(text):
         raise _Dropped("every value is rare" if pooled else "the same value in every row")
-    parts = f"{len(levels)} levels one-hot" + f", {len(pooled)} rare pooled" * bool(pooled)
+    parts = f"{len(levels)} level{'s' * (len(levels) > 1)} one-hot" + f", {len(pooled)} rare pooled" * bool(pooled)
     notes.other.append(f"{name!r}: {parts}" + f", {n_missing} missing as a level" * bool(n_missing))
     # Two random rows then differ as much as in a standardised column: by 2 in squared distance, on average.
     return CategoryColumn(name, levels, pooled, n_missing > 0, min(MAX_SCALE, spread**-0.5))
 
 
-def _almost_numeric(text: NDArray[np.object_]) -> str | None:
+def _disguised(text: NDArray[np.object_]) -> str | None:
     cells = [(row, value) for row, value in enumerate(text, start=1) if value is not None]
     others = [(row, value) for row, value in cells if as_number(value) is None]
     if not others or not cells:
@@ -350,6 +352,8 @@ def _almost_numeric(text: NDArray[np.object_]) -> str | None:
     row, value = others[0]
     if len(others) < 0.5 * len(cells):
         return f"read as text because of cells such as {value!r} (row {row}); empty them to use it as a number"
+    if all(_LOCAL_DATE.fullmatch(value) for _, value in cells):
+        return f"read as text because {value!r} (row {row}) may be two dates; write dates as 2024-12-31"
     if all(_PUNCTUATED.fullmatch(value) for _, value in cells):
         return f"read as text because of the punctuation in {value!r} (row {row}); write plain numbers such as 1234.5"
     return None

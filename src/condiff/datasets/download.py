@@ -65,23 +65,24 @@ def from_address(file: DataFile, address: str, target: Path) -> None:
     import_pooch()
     from requests.exceptions import RequestException
 
-    for pause in (*PAUSES, None):
+    for attempt, pause in enumerate((*PAUSES, None), start=1):
+        again = "" if attempt == 1 else f", attempt {attempt} of {len(PAUSES) + 1}"
         try:
-            with atomic_path(target) as temporary:
-                _transfer(file, address, temporary)
+            with atomic_path(target) as temporary, byte_bar(f"{file.name}{again}", file.size) as bar:
+                _transfer(file, address, temporary, bar)
                 check_content(temporary, file, address)
             return
         except RequestException as error:
             if pause is None or not _may_pass(error):
-                raise DataUnavailableError(f"{address} failed ({_reason(error)})") from error
+                raise DataUnavailableError(f"downloading it failed ({_reason(error)})") from error
             time.sleep(pause)
 
 
-def _transfer(file: DataFile, address: str, target: Path) -> None:
+def _transfer(file: DataFile, address: str, target: Path, bar: _ByteBar | bool) -> None:
     from requests.exceptions import ChunkedEncodingError
 
-    with byte_bar(file) as bar:
-        import_pooch().HTTPDownloader(progressbar=bar, chunk_size=_CHUNK, timeout=TIMEOUT)(address, str(target), None)
+    downloader = import_pooch().HTTPDownloader(progressbar=bar, chunk_size=_CHUNK, timeout=TIMEOUT)
+    downloader(address, str(target), None)
     received = target.stat().st_size
     if received < file.size:
         # Older versions of urllib3 take the early end of a connection for the end of the file.
@@ -152,15 +153,15 @@ class _ByteBar:
 
 
 @contextlib.contextmanager
-def byte_bar(file: DataFile) -> Iterator[_ByteBar | bool]:
+def byte_bar(label: str, size: int) -> Iterator[_ByteBar | bool]:
     """A progress bar for pooch on a terminal; otherwise one plain line and False."""
     if not sys.stderr.isatty():
-        print(f"condiff: downloading {file.name} ({file.size / 1e6:.1f} MB)", file=sys.stderr)
+        print(f"condiff: downloading {label} ({size / 1e6:.1f} MB)", file=sys.stderr)
         yield False
         return
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        yield _ByteBar(progress, progress.add_task(file.name, total=file.size))
+        yield _ByteBar(progress, progress.add_task(label, total=size))
 
 
 @contextlib.contextmanager

@@ -52,7 +52,24 @@ class DatasetStatus:
     @property
     def folders(self) -> list[Path]:
         """The folders that the found files are in."""
-        return sorted({file.path.parent for file in self.files if file.path is not None})
+        return top_folders([file.path for file in self.files if file.path is not None])
+
+
+def top_folders(paths: list[Path]) -> list[Path]:
+    """The folders of some files, without those below another of them."""
+    folders = {path.parent for path in paths}
+    return sorted(folder for folder in folders if folders.isdisjoint(folder.parents))
+
+
+def data_folder() -> Path | None:
+    """The folder that ``CONDIFF_DATA`` names, or None if it is not set."""
+    root = os.environ.get("CONDIFF_DATA")
+    if not root:
+        return None
+    folder = Path(root).expanduser()
+    if not folder.is_dir():
+        raise DataUnavailableError(f"CONDIFF_DATA is {root!r}, which is not a folder: correct or unset it")
+    return folder
 
 
 def cache_folder() -> Path:
@@ -133,12 +150,9 @@ def _local_variant(dataset: Dataset) -> tuple[DataFile, ...] | None:
 
 
 def _find(file: DataFile) -> Path | None:
-    if root := os.environ.get("CONDIFF_DATA"):
-        folder = Path(root).expanduser()
-        if not folder.is_dir():
-            raise DataUnavailableError(f"CONDIFF_DATA is {root!r}, which is not a folder: correct or unset it")
-        if (folder / file.name).is_file():
-            return folder / file.name
+    folder = data_folder()
+    if folder is not None and (folder / file.name).is_file():
+        return folder / file.name
     path = cache_folder() / file.name
     return path if path.is_file() else None
 

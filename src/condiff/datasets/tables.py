@@ -395,7 +395,8 @@ def _expanded(path: Path, series: pd.Series, kind: str) -> pd.DataFrame:
 
 def _read_npz(path: Path) -> Table:
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        # numpy leaves a damaged file open unless it is given a stream.
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
             arrays = {key: archive[key] for key in archive.files}
     except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, AttributeError, TypeError) as error:
         if "pickle" in str(error) and zipfile.is_zipfile(path):

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from condiff.errors import InvalidInputError
 from condiff.graph import laplacian
 from condiff.model import COIN
 from condiff.training.losses import pointwise_loss, score
@@ -63,6 +64,7 @@ def fit(
         Called with the epoch and its loss, for progress displays.
     """
     settings = settings or Training()
+    _check_nodes(target, train, validation, sample_weight)
     operator = laplacian(graph, next(model.parameters()).dtype, x.device)
     optimiser = settings.make_optimiser(model.parameters())
     schedule = settings.make_schedule(optimiser)
@@ -97,3 +99,20 @@ def fit(
         history.best_epoch = len(history.losses) - 1
     model.eval()
     return history
+
+
+def _check_nodes(target: Tensor, train: Tensor, validation: Tensor | None, sample_weight: Tensor | None) -> None:
+    """Refuse what would make a loss NaN, or broadcast it, without a word."""
+    n_train = len(target[train])
+    if n_train == 0:
+        raise InvalidInputError("there is no training node")
+    if validation is not None and len(target[validation]) == 0:
+        raise InvalidInputError("there is no validation node; pass validation=None to run all epochs")
+    if sample_weight is None:
+        return
+    if sample_weight.shape != (n_train,):
+        raise InvalidInputError(
+            f"there are {n_train} training nodes but the sample weights have the shape {tuple(sample_weight.shape)}"
+        )
+    if not bool((sample_weight >= 0).all()) or not 0 < float(sample_weight.sum()) < float("inf"):
+        raise InvalidInputError("sample weights must be finite and not negative, and at least one must be positive")

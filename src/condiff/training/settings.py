@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -46,8 +47,19 @@ class Training:
             raise InvalidInputError(f"optimiser must be 'adam' or 'sgd', not {self.optimiser!r}")
         if self.epochs < 1:
             raise InvalidInputError(f"epochs must be at least 1, not {self.epochs}")
-        if self.learning_rate <= 0:
-            raise InvalidInputError(f"learning_rate must be positive, not {self.learning_rate}")
+        if self.patience is not None and self.patience < 1:
+            raise InvalidInputError(f"patience must be at least 1, or None for no early stopping, not {self.patience}")
+        if any(milestone < 1 for milestone in self.milestones):
+            raise InvalidInputError(f"milestones must be epochs from 1 on, not {self.milestones}")
+        # Written so that NaN fails as well.
+        for name, value, sound, range_ in (
+            ("learning_rate", self.learning_rate, 0 < self.learning_rate < math.inf, "positive and finite"),
+            ("momentum", self.momentum, 0 <= self.momentum < 1, "at least 0 and below 1"),
+            ("weight_decay", self.weight_decay, 0 <= self.weight_decay < math.inf, "finite and not negative"),
+            ("decay", self.decay, 0 < self.decay < math.inf, "positive and finite"),
+        ):
+            if not sound:
+                raise InvalidInputError(f"{name} must be {range_}, not {value}")
 
     def make_optimiser(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         """The torch optimiser that these settings describe."""

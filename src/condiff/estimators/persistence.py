@@ -1,0 +1,143 @@
+"""Fitted estimators as folders: arrays in safetensors, everything else in JSON, checksums over both; never a pickle."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from condiff.errors import InvalidFileError, InvalidInputError
+from condiff.files import atomic_folder, sha256, write_text
+
+FORMAT = "condiff-model"
+SCHEMA = 1
+_ARRAYS = "arrays.safetensors"
+_DESCRIPTION = "model.json"
+
+
+def save_state(folder: Path, kind: str, params: dict[str, Any], state: dict[str, Any], metadata: Any) -> None:
+    """Write a model folder, whole or not at all.
+
+    Parameters
+    ----------
+    folder
+        Where to write it; a model folder that is there already is replaced, anything else is left alone.
+    kind
+        Name of the estimator's class.
+    params, state
+        Constructor parameters and fitted attributes: scalars, strings, None, lists, dicts, arrays, CSR matrices.
+    metadata
+        JSON values that travel along.
+    """
+    if folder.exists() and not (folder / _DESCRIPTION).is_file() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InvalidInputError(f"{folder} exists and is not a condiff model; choose another name or remove it")
+    arrays: dict[str, NDArray[Any]] = {}
+    content = {
+        "format": FORMAT,
+        "schema": SCHEMA,
+        "kind": kind,
+        "params": _encode(params, "params", arrays),
+        "state": _encode(state, "state", arrays),
+        "metadata": metadata,
+    }
+    with atomic_folder(folder) as temporary:
+        save_file(arrays, temporary / _ARRAYS)
+        content["files"] = {_ARRAYS: sha256(temporary / _ARRAYS)}
+        content["checksum"] = _checksum(content)
+        write_text(temporary / _DESCRIPTION, json.dumps(content, indent=2, allow_nan=False) + "\n")
+
+
+def load_state(folder: Path) -> dict[str, Any]:
+    """Read a model folder back: ``kind``, ``params``, ``state`` and ``metadata``."""
+    description = folder / _DESCRIPTION
+    if not description.is_file():
+        raise InvalidFileError(f"{folder} is not a condiff model: it has no {_DESCRIPTION}")
+    try:
+        content = json.loads(description.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise InvalidFileError(f"{description} is damaged or not JSON ({error}); save the model again") from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise InvalidFileError(f"{description} does not describe a condiff model")
+    if content.get("schema") != SCHEMA:
+        raise InvalidFileError(
+            f"{description} has the schema {content.get('schema')!r}, but this version of condiff reads {SCHEMA}; "
+            "load it with the version that wrote it"
+        )
+    if content.get("checksum") != _checksum(content):
+        raise InvalidFileError(f"{description} was changed after it was written; save the model again")
+    path = folder / _ARRAYS
+    if not path.is_file() or sha256(path) != content["files"].get(_ARRAYS):
+        raise InvalidFileError(f"{path} is missing, truncated or changed; save the model again")
+    try:
+        arrays = load_file(path)
+    except SafetensorError as error:
+        raise InvalidFileError(f"{path} cannot be read ({error}); save the model again") from error
+    return {
+        "kind": content["kind"],
+        "params": _decode(content["params"], arrays),
+        "state": _decode(content["state"], arrays),
+        "metadata": content["metadata"],
+    }
+
+
+def _checksum(content: dict[str, Any]) -> str:
+    covered = {key: value for key, value in content.items() if key != "checksum"}
+    return hashlib.sha256(json.dumps(covered, sort_keys=True).encode()).hexdigest()
+
+
+def _encode(value: Any, name: str, arrays: dict[str, NDArray[Any]]) -> Any:
+    """JSON for a value; the numbers of arrays go to ``arrays`` under a name that tells where they belong."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, np.generic) and value.dtype.kind in "biufU":
+        value = value.item()
+        return _encode(value, name, arrays)
+    if isinstance(value, float):
+        return value if np.isfinite(value) else {"$float": str(value)}
+    if isinstance(value, list | tuple):
+        return [_encode(item, f"{name}.{i}", arrays) for i, item in enumerate(value)]
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {"$dict": {key: _encode(item, f"{name}.{key}", arrays) for key, item in value.items()}}
+    if isinstance(value, dict):
+        pairs = [[key, item] for key, item in value.items()]
+        return {"$pairs": _encode(pairs, name, arrays)}
+    if sp.issparse(value):
+        matrix = sp.csr_array(value)
+        for part in ("data", "indices", "indptr"):
+            arrays[f"{name}.{part}"] = np.ascontiguousarray(getattr(matrix, part))
+        return {"$csr": name, "shape": list(matrix.shape)}
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        arrays[name] = np.ascontiguousarray(value)
+        return {"$array": name, "shape": list(value.shape)}
+    if isinstance(value, np.ndarray) and value.dtype.kind in "UO" and value.ndim == 1:
+        return {"$objects": _encode(value.tolist(), name, arrays), "kind": value.dtype.kind}
+    raise InvalidInputError(f"{name} is a {type(value).__name__}, which cannot be saved without a pickle")
+
+
+def _decode(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
+    if isinstance(value, list):
+        return [_decode(item, arrays) for item in value]
+    if not isinstance(value, dict):
+        return value
+    try:
+        if "$float" in value:
+            return float(value["$float"])
+        if "$dict" in value:
+            return {key: _decode(item, arrays) for key, item in value["$dict"].items()}
+        if "$pairs" in value:
+            return dict(_decode(value["$pairs"], arrays))
+        if "$csr" in value:
+            parts = tuple(arrays[f"{value['$csr']}.{part}"] for part in ("data", "indices", "indptr"))
+            return sp.csr_array(parts, shape=tuple(value["shape"]))
+        if "$array" in value:
+            return arrays[value["$array"]].reshape(value["shape"])
+        return np.array(_decode(value["$objects"], arrays), dtype=object if value["kind"] == "O" else None)
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidFileError(f"the model lacks or garbles a part of its state ({error}); save it again") from error

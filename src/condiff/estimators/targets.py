@@ -1,0 +1,87 @@
+"""Which points are labelled, and with what: every way in which people leave a target empty."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_array, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+
+from condiff.errors import InvalidInputError
+
+#: The code of a point without a label.
+UNLABELLED = -1
+
+
+@dataclass(frozen=True)
+class ClassTargets:
+    """Class labels as codes: ``codes[i]`` is an index into ``classes``, or -1 where point i has no label."""
+
+    classes: NDArray[Any]
+    codes: NDArray[np.int64]
+
+
+def class_targets(y: Any) -> ClassTargets:
+    """Read class labels, of which some may be missing.
+
+    Missing is -1 in an array of integers, NaN in one of floats, and None, NaN or the empty string among objects and
+    strings.
+    """
+    labels = column_or_1d(y, warn=True)
+    missing = _missing_labels(labels)
+    given = labels[~missing]
+    if given.size == 0:
+        raise InvalidInputError("every target is missing: at least two classes need one labelled point each")
+    check_classification_targets(given)
+    try:
+        classes, present = np.unique(given, return_inverse=True)
+    except TypeError as error:
+        kinds = sorted({type(value).__name__ for value in given})
+        raise InvalidInputError(f"the labels mix {' and '.join(kinds)}; make them all of one kind") from error
+    if len(classes) < 2:
+        hint = "; note that -1 marks points without a label" if labels.dtype.kind in "iu" and missing.any() else ""
+        raise InvalidInputError(f"only one class, {classes[0]!r}, is among the labels; at least two are needed{hint}")
+    codes = np.full(labels.shape[0], UNLABELLED, dtype=np.int64)
+    codes[~missing] = present
+    return ClassTargets(classes, codes)
+
+
+def value_targets(y: Any) -> NDArray[np.float64]:
+    """Read values for a regression as a matrix (n, outputs); a row of NaN has no label."""
+    values = check_array(
+        y, ensure_2d=False, dtype=np.float64, ensure_all_finite="allow-nan", input_name="y", allow_nd=False
+    )
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = column_or_1d(values, warn=True)
+    matrix = values[:, None] if values.ndim == 1 else values
+    missing = np.isnan(matrix)
+    partly = missing.any(axis=1) & ~missing.all(axis=1)
+    if partly.any():
+        row = int(np.flatnonzero(partly)[0])
+        raise InvalidInputError(
+            f"row {row} of y has some of its {matrix.shape[1]} outputs but not all; give all of them or only NaN"
+        )
+    if missing.all():
+        raise InvalidInputError("every target is missing: at least one point needs a value")
+    return np.asarray(matrix, dtype=np.float64)
+
+
+def _missing_labels(labels: NDArray[Any]) -> NDArray[np.bool_]:
+    kind = labels.dtype.kind
+    if kind in "iu":
+        return np.asarray(labels == UNLABELLED)
+    if kind == "f":
+        return np.isnan(labels)
+    if kind in "US":
+        return np.asarray(labels == labels.dtype.type())
+    return np.array([_is_missing(label) for label in labels], dtype=bool)
+
+
+def _is_missing(label: Any) -> bool:
+    # pandas' NA is neither equal nor unequal to itself.
+    if label is None or type(label).__name__ in ("NAType", "NaTType"):
+        return True
+    return bool(label == "") if isinstance(label, str) else bool(label != label)
