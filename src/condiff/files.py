@@ -35,17 +35,18 @@ def atomic_path(target: Path) -> Iterator[Path]:
 @contextlib.contextmanager
 def atomic_folder(target: Path) -> Iterator[Path]:
     """A temporary folder beside ``target`` that takes its place only if the block succeeds."""
+    target = target.resolve()  # behind a link, the folder itself is replaced
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     retired = temporary.with_name(temporary.name + ".old")
     try:
         yield temporary
         temporary.chmod(0o777 & ~_umask())
-        if target.exists():
+        if target.is_dir():  # a plain file is not ours to replace: the renaming below fails
             target.replace(retired)
         try:
             temporary.replace(target)
-        except OSError:
+        except BaseException:
             if retired.exists():
                 retired.replace(target)
             raise

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from condiff.convection import residual_network
 from condiff.diffusion import Diffusion, Solver
 from condiff.errors import InvalidInputError
-from condiff.graph import Laplacian, SparseLaplacian, laplacian
+from condiff.graph import Graph, Laplacian, SparseLaplacian, laplacian
 
 Head = Literal["softmax", "sigmoid", "identity"]
 
@@ -110,10 +110,9 @@ class COIN(nn.Module):
 
     def _operator(self, graph: Any, edge_weight: Tensor | None, u: Tensor) -> Laplacian:
         """The Laplacian to diffuse over; the last one is kept, because sorting and certifying it cost many layers."""
-        if isinstance(graph, Laplacian) and edge_weight is None:
-            return laplacian(graph, u.dtype, u.device)
         tensors = [source for source in (graph, edge_weight) if isinstance(source, Tensor)]
-        if any(tensor.requires_grad or tensor.is_inference() for tensor in tensors):
+        changes_unseen = any(tensor.requires_grad or tensor.is_inference() for tensor in tensors)
+        if changes_unseen or not isinstance(graph, Graph | Tensor):
             return _build(graph, edge_weight, u)
         # The version of a tensor counts its in-place changes.
         state = (u.shape[-2], u.dtype, u.device, *(tensor._version for tensor in tensors))
@@ -121,8 +120,7 @@ class COIN(nn.Module):
         if built and built.graph is graph and built.edge_weight is edge_weight and built.state == state:
             return built.operator
         operator = _build(graph, edge_weight, u)
-        if not torch.is_inference_mode_enabled():  # what is made there could not serve in training later
-            self._built = _Built(graph, edge_weight, state, operator)
+        self._built = _Built(graph, edge_weight, state, operator)
         return operator
 
     def __getstate__(self) -> dict[str, Any]:
@@ -142,14 +140,17 @@ def apply_head(z: Tensor, head: Head) -> Tensor:
 
 
 def _build(graph: Any, edge_weight: Tensor | None, u: Tensor) -> Laplacian:
-    if _is_edge_index(graph):
-        weight = None if edge_weight is None else edge_weight.to(u)
-        # Narrow integers would overflow where edges are numbered for the sort.
-        edge_index = graph.to(u.device, torch.long)
-        return SparseLaplacian.from_edges(edge_index, weight, n_nodes=u.shape[-2], dtype=u.dtype)
-    if edge_weight is not None:
-        raise InvalidInputError("edge_weight goes with an integer edge_index of shape (2, edges) only")
-    return laplacian(graph, u.dtype, u.device)
+    with_gradient = torch.is_grad_enabled()
+    # An operator made in inference mode could not serve in training later.
+    with torch.inference_mode(False), torch.set_grad_enabled(with_gradient):
+        if _is_edge_index(graph):
+            weight = None if edge_weight is None else edge_weight.to(u)
+            # Narrow integers would overflow where edges are numbered for the sort.
+            edge_index = graph.to(u.device, torch.long)
+            return SparseLaplacian.from_edges(edge_index, weight, n_nodes=u.shape[-2], dtype=u.dtype)
+        if edge_weight is not None:
+            raise InvalidInputError("edge_weight goes with an integer edge_index of shape (2, edges) only")
+        return laplacian(graph, u.dtype, u.device)
 
 
 def _is_edge_index(graph: Any) -> bool:

@@ -13,10 +13,10 @@ import scipy.sparse as sp
 
 pd = pytest.importorskip("pandas")
 
+from condiff.datasets.cells import id_like  # noqa: E402
 from condiff.datasets.tables import (  # noqa: E402
     Table,
     encode_classes,
-    id_like,
     infer_task,
     read_table,
     regression_values,

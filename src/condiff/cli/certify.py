@@ -39,7 +39,9 @@ def command(
     Example: [bold]condiff certify cora --strength 0.35[/bold]
     """
     dataset = _read(graph)
-    weights = Graph.of(dataset.adjacency).normalised(_one_of(Normalisation, normalisation), _one_of(SelfLoops, self_loops))
+    weights = Graph.of(dataset.adjacency).normalised(
+        _one_of(Normalisation, normalisation), _one_of(SelfLoops, self_loops)
+    )
     certificate = certify(weights)
     row: dict[str, Any] = {"graph": dataset.name, "edges": dataset.n_edges} | certificate.to_dict()
     if strength is not None:
@@ -66,12 +68,20 @@ def _one_of(choices: Any, value: str) -> Any:
 
 
 def _show(dataset: NodeDataset, certificate: Certificate, strength: float | None, layers: int) -> None:
-    table = Table(box=None, show_header=False, pad_edge=False, title=f"Certificate of {dataset.name}", title_justify="left")
+    table = Table(
+        box=None, show_header=False, pad_edge=False, title=f"Certificate of {dataset.name}", title_justify="left"
+    )
     table.add_row("nodes", f"{dataset.n_nodes}")
     table.add_row("edges", f"{dataset.n_edges}")
-    table.add_row("lambda_max", f"{certificate.lambda_max:.3f}", f"at most {certificate.lambda_max_bound:.6g}, by {certificate.evidence}")
+    table.add_row(
+        "lambda_max",
+        f"{certificate.lambda_max:.3f}",
+        f"at most {certificate.lambda_max_bound:.6g}, by {certificate.evidence}",
+    )
     table.add_row("stability limit", f"{certificate.stability_limit:.3f}", "beyond it some modes grow with every layer")
-    table.add_row("positivity limit", f"{certificate.positivity_limit:.3f}", "up to it probabilities stay probabilities")
+    table.add_row(
+        "positivity limit", f"{certificate.positivity_limit:.3f}", "up to it probabilities stay probabilities"
+    )
     console.print(table)
     if strength is None:
         return

@@ -7,40 +7,46 @@ too: take its logarithm beforehand if that suits it better), booleans are 0/1, t
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from condiff.errors import InvalidFileError, InvalidInputError, MissingDependencyError
+from condiff.datasets.cells import (
+    EPOCH,
+    Floats,
+    Kind,
+    Matrix,
+    as_number,
+    column_kind,
+    days,
+    did_you_mean,
+    id_like,
+    listed,
+    read_numbers,
+    text_values,
+)
+from condiff.errors import InvalidFileError, InvalidInputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from condiff.datasets.tables import Table
 
-Floats: TypeAlias = NDArray[np.float64]
-Matrix: TypeAlias = NDArray[np.float64] | sp.csr_array
-Kind: TypeAlias = Literal["number", "boolean", "date", "text"]
 
 SCHEMA = "condiff.columns/1"
 FLAG_SHARE = 0.01  # missing numbers in more than this share of the rows, and in two at least, get a 0/1 column
 MAX_LEVELS = 1000
 MAX_SCALE = 2.0  # a lopsided one-hot column may not shout
 FAR = 1e6  # standardised values are cut here, so that a wild cell at prediction stays finite
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ].+)?")
-_ID_NAME = re.compile(r"(?:^|[_\s.-])(?:ids?|uuid|guid)$")
 _LOCAL_DATE = re.compile(r"\d{1,2}([./-])\d{1,2}\1(?:\d{2}|\d{4})")
 _PUNCTUATED = re.compile(r"[-+]?[$€£]?\s?\d+(?:[., ']\d+)*\s?[$€£%]?")
 
@@ -266,7 +272,7 @@ def _fit_column(series: pd.Series, keep: bool, path: Path, notes: _Notes) -> Num
         raise _Dropped("no value in any row")
     if kind == "text":
         text = text_values(series)
-        if all(value is None or _days(value) is not None for value in text) and any(text):
+        if all(value is None or days(value) is not None for value in text) and any(text):
             kind = "date"
     if kind in ("number", "boolean", "date"):
         values = read_numbers(series, kind, path)
@@ -309,7 +315,7 @@ def _fit_number(name: str, kind: Kind, values: Floats, notes: _Notes) -> NumberC
     if sd == 0 and not flag:
         raise _Dropped("the same value in every row")
     notes.counts[kind] += 1
-    since = f"days since {(_EPOCH + timedelta(days=origin)).date()}" if kind == "date" else ""
+    since = f"days since {(EPOCH + timedelta(days=origin)).date()}" if kind == "date" else ""
     if since:
         notes.other.append(f"{name!r}: {since}")
     if n_missing:
@@ -359,45 +365,6 @@ def _disguised(text: NDArray[np.object_]) -> str | None:
     return None
 
 
-def read_numbers(series: pd.Series, kind: Kind, path: Path) -> Floats:
-    """A column as float64 with NaN for missing (dates: days since 1970), or an error that names the row."""
-    found = column_kind(series)
-    if found == kind == "date":
-        moments = series if series.dt.tz is None else series.dt.tz_convert(None)
-        raw = moments.to_numpy(dtype="datetime64[us]")
-        return np.where(np.isnat(raw), np.nan, raw.astype(np.int64) / 86_400e6)
-    if found in ("number", "boolean") and kind != "date":
-        values = number_values(series)
-        parsed = values.tolist() if kind == "boolean" else None
-    else:
-        parse: Callable[[str], float | None] = {"date": _days, "number": as_number}.get(kind, _truth)
-        parsed = [math.nan if value is None else parse(value) for value in text_values(series)]
-        values = np.array([math.nan if value is None else value for value in parsed])
-    for row, value in enumerate(parsed or (), start=1):
-        if value is None or (kind == "boolean" and value not in (0.0, 1.0) and not math.isnan(value)):
-            cell = series.iloc[row - 1]
-            wanted = {"number": "a number", "boolean": "true or false", "date": "a date as 2024-12-31"}[kind]
-            raise InvalidInputError(
-                f"{path}, column {series.name!r}, row {row}: {str(cell)!r} is not {wanted}, as the model needs: "
-                "mend the cell or leave it empty"
-            )
-    return values
-
-
-def _days(text: str) -> float | None:
-    if not _ISO_DATE.fullmatch(text):
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).__sub__(_EPOCH).total_seconds() / 86_400
-
-
-def _truth(text: str) -> float | None:
-    return {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0}.get(text.lower())
-
-
 def _column_from_dict(state: Mapping[str, Any]) -> NumberColumn | CategoryColumn:
     column = (CategoryColumn if "levels" in state else NumberColumn)(**state)
     if isinstance(column, CategoryColumn):
@@ -410,81 +377,3 @@ def _column_from_dict(state: Mapping[str, Any]) -> NumberColumn | CategoryColumn
     if not sound:
         raise TypeError(f"column {state.get('name')!r}")
     return column
-
-
-def id_like(name: str) -> bool:
-    """Whether a column's name says that it identifies rows: ``id``, ``patient_id``, ``PassengerId``."""
-    return _ID_NAME.search(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()) is not None
-
-
-def column_kind(series: pd.Series) -> Kind:
-    """What a column holds, whatever pandas' storage of it."""
-    types = load_pandas().api.types
-    if isinstance(series.dtype, load_pandas().CategoricalDtype):
-        return "text"
-    if types.is_bool_dtype(series.dtype):
-        return "boolean"
-    if types.is_numeric_dtype(series.dtype) and not types.is_complex_dtype(series.dtype):
-        return "number"
-    if types.is_timedelta64_dtype(series.dtype):
-        return "number"
-    if types.is_datetime64_any_dtype(series.dtype):
-        return "date"
-    inferred = types.infer_dtype(series, skipna=True) if series.dtype == object else "string"
-    if inferred == "boolean":
-        return "boolean"
-    return "number" if inferred in ("integer", "floating", "mixed-integer-float", "decimal", "empty") else "text"
-
-
-def number_values(series: pd.Series) -> NDArray[np.float64]:
-    """A column of kind number or boolean as float64 with NaN for missing; time spans in seconds."""
-    if load_pandas().api.types.is_timedelta64_dtype(series.dtype):
-        series = series.dt.total_seconds()
-    if series.dtype == object:
-        missing = series.isna().to_numpy()
-        plain = [np.nan if gone else float(value) for value, gone in zip(series, missing, strict=True)]
-        return np.array(plain, dtype=np.float64)
-    values: NDArray[np.float64] = series.to_numpy(dtype=np.float64, na_value=np.nan)
-    return values
-
-
-def text_values(series: pd.Series) -> NDArray[np.object_]:
-    """A column as stripped text with None for missing; whole numbers lose the .0 that pandas gives them."""
-    out = np.empty(len(series), dtype=object)
-    for row, (value, gone) in enumerate(zip(series.to_numpy(dtype=object), series.isna().to_numpy(), strict=True)):
-        if not gone:
-            whole = isinstance(value, float) and value.is_integer()
-            out[row] = str(int(value) if whole else value).strip() or None
-    return out
-
-
-def as_number(text: str) -> float | None:
-    """The finite number that a cell holds, or None."""
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if np.isfinite(value) and "_" not in text else None
-
-
-def load_pandas() -> ModuleType:
-    """Pandas, or a message that names the extra."""
-    try:
-        import pandas
-    except ImportError as error:
-        raise MissingDependencyError("reading a table needs pandas: pip install 'condiff[data]'") from error
-    module: ModuleType = pandas
-    return module
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`` (did you mean 'x'?)`` for the nearest known name, or nothing."""
-    folded = {other.lower(): other for other in known}
-    near = difflib.get_close_matches(name.lower(), folded, n=1)
-    return f" (did you mean {folded[near[0]]!r}?)" if near else ""
-
-
-def listed(names: Collection[str], most: int = 12) -> str:
-    """Quoted names, the first few of them."""
-    shown = ", ".join(repr(name) for name in list(names)[:most])
-    return f"{shown} and {len(names) - most} more" if len(names) > most else shown

@@ -7,5 +7,17 @@ from condiff.diffusion.implicit import Implicit
 from condiff.diffusion.layer import SOLVERS, Diffusion
 from condiff.diffusion.solver import Solver
 from condiff.diffusion.stability import Certificate, certify
+from condiff.diffusion.time import diffusion_time
 
-__all__ = ["SOLVERS", "Certificate", "Chebyshev", "Diffusion", "Euler", "Exact", "Implicit", "Solver", "certify"]
+__all__ = [
+    "SOLVERS",
+    "Certificate",
+    "Chebyshev",
+    "Diffusion",
+    "Euler",
+    "Exact",
+    "Implicit",
+    "Solver",
+    "certify",
+    "diffusion_time",
+]

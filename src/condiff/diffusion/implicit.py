@@ -45,7 +45,7 @@ class Implicit(Solver):
         return u
 
     def _step(self, laplacian: Laplacian, u: Tensor, strength: float | Tensor) -> Tensor:
-        fixed = torch.as_tensor(strength).detach()
+        fixed = torch.as_tensor(strength, dtype=u.dtype, device=u.device).detach()
         preconditioner = 1.0 / (1.0 + fixed * laplacian.diagonal.detach()[..., None])
 
         def solve(right: Tensor) -> Tensor:

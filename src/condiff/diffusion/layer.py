@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -60,18 +61,18 @@ class Diffusion(nn.Module):
         strict: bool = False,
     ) -> None:
         super().__init__()
-        if not isinstance(layers, int) or layers < 0:
+        if not isinstance(layers, int | np.integer) or layers < 0:
             raise InvalidInputError(f"layers must be a whole number, 0 or more, not {layers!r}")
         if not 0 <= dropout < 1:
             raise InvalidInputError(f"dropout must be at least 0 and below 1, not {dropout}")
-        if strength != "auto" and not (isinstance(strength, int | float) and 0 < strength < math.inf):
+        if strength != "auto" and not (isinstance(strength, int | float | np.number) and 0 < strength < math.inf):
             raise InvalidInputError(f"strength must be a positive number or 'auto', not {strength!r}")
         if strength == "auto" and learnable:
             raise InvalidInputError("a learnable strength needs a number to start from, not 'auto'")
-        if isinstance(solver, str) and solver not in SOLVERS:
+        if solver not in SOLVERS if isinstance(solver, str) else not isinstance(solver, Solver):
             raise InvalidInputError(f"unknown solver {solver!r}; the solvers are {', '.join(SOLVERS)}")
-        self.layers = layers
-        self.strength = strength
+        self.layers = int(layers)
+        self.strength: float | Literal["auto"] = "auto" if strength == "auto" else float(strength)
         self.solver = SOLVERS[solver]() if isinstance(solver, str) else solver
         self.dropout = nn.Dropout(dropout)
         self.strict = strict

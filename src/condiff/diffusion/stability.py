@@ -91,7 +91,8 @@ class Certificate:
         return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in values.items()}
 
 
-_known: weakref.WeakKeyDictionary[Laplacian, Certificate] = weakref.WeakKeyDictionary()
+# With the version of the weights that it was measured on, which rises when they are changed in place.
+_known: weakref.WeakKeyDictionary[Laplacian, tuple[int, Certificate]] = weakref.WeakKeyDictionary()
 
 
 def max_diagonal(operator: Laplacian) -> float:
@@ -102,9 +103,10 @@ def max_diagonal(operator: Laplacian) -> float:
 def certify(graph: Graph | Laplacian | torch.Tensor) -> Certificate:
     """Compute the certificate of a graph's Laplacian; one Laplacian object is measured only once."""
     operator = laplacian(graph, torch.float64) if not isinstance(graph, Laplacian) else graph
-    if operator not in _known:
-        _known[operator] = _measure(operator)
-    return _known[operator]
+    version = operator.weights._version
+    if operator not in _known or _known[operator][0] != version:
+        _known[operator] = version, _measure(operator)
+    return _known[operator][1]
 
 
 def _measure(operator: Laplacian) -> Certificate:

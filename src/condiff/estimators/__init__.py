@@ -1,0 +1,6 @@
+"""scikit-learn estimators: fit on a few labels, answer for everything."""
+
+from condiff.estimators.classifier import COINClassifier
+from condiff.estimators.regressor import COINRegressor
+
+__all__ = ["COINClassifier", "COINRegressor"]

@@ -7,6 +7,7 @@ Nodes are in the order of their fingerprints, which does not depend on the order
 from __future__ import annotations
 
 import hashlib
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,14 +21,14 @@ _DIGEST = np.dtype([("high", ">u8"), ("low", ">u8")])
 
 @dataclass(frozen=True)
 class Nodes:
-    """The distinct rows of a data set.
+    """The nodes made of the rows of a data set.
 
     Attributes
     ----------
     points
         One row for each node, dense or CSR.
     fingerprints
-        Their digests, in increasing order.
+        Their digests.
     of_row
         The node of every row of the data, -1 for a row that was left out.
     """
@@ -36,29 +37,32 @@ class Nodes:
     fingerprints: NDArray[Any]
     of_row: NDArray[np.int64]
 
+    @classmethod
+    def merged(cls, rows: Any, keep: NDArray[np.bool_]) -> Nodes:
+        """Join the equal ones among the rows to keep."""
+        digests = fingerprints(rows)
+        kept = np.flatnonzero(keep)
+        distinct, first, inverse = np.unique(digests[kept], return_index=True, return_inverse=True)
+        of_row = np.full(len(digests), -1, dtype=np.int64)
+        of_row[kept] = inverse.ravel()
+        return cls(rows[kept[first]], distinct, of_row)
 
-def merge_rows(rows: Any, keep: NDArray[np.bool_]) -> Nodes:
-    """Join the equal ones among the rows to keep into nodes."""
+    @classmethod
+    def separate(cls, rows: Any) -> Nodes:
+        """Every row is a node of its own, in its own place; for graphs that were given."""
+        return cls(rows, fingerprints(rows), np.arange(rows.shape[0], dtype=np.int64))
+
+
+def find_rows(rows: Any, known: NDArray[Any]) -> NDArray[np.int64]:
+    """The index of every row's fingerprint among the known ones, or -1.
+
+    Where a fingerprint is known several times it is the first, unless the rows are all the known ones in their order.
+    """
     digests = fingerprints(rows)
-    kept = np.flatnonzero(keep)
-    distinct, first, inverse = np.unique(digests[kept], return_index=True, return_inverse=True)
-    of_row = np.full(len(digests), -1, dtype=np.int64)
-    of_row[kept] = inverse.ravel()
-    return Nodes(rows[kept[first]], distinct, of_row)
-
-
-def one_node_a_row(rows: Any) -> Nodes:
-    """Every row is a node of its own, in its own place; for graphs that were given."""
-    n = rows.shape[0]
-    return Nodes(rows, fingerprints(rows), np.arange(n, dtype=np.int64))
-
-
-def find_rows(rows: Any, known: NDArray[Any], order: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
-    """For every row the index of its fingerprint among ``known``, or -1; ``order`` sorts ``known`` if it is not."""
-    digests = fingerprints(rows)
-    at = np.searchsorted(known, digests, sorter=order)
-    at = np.minimum(at, len(known) - 1)
-    at = at if order is None else order[at]
+    if np.array_equal(digests, known):
+        return np.arange(len(known), dtype=np.int64)
+    order = np.argsort(known, kind="stable")
+    at = order[np.minimum(np.searchsorted(known, digests, sorter=order), len(known) - 1)]
     return np.where(known[at] == digests, at, -1).astype(np.int64)
 
 
@@ -68,11 +72,10 @@ def fingerprints(rows: Any) -> NDArray[Any]:
         matrix = sp.csr_array(rows, copy=True)
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
-        bounds = matrix.indptr
         indices, data = matrix.indices.astype(np.int64), matrix.data.astype(np.float64)
         parts = (
             indices[start:stop].tobytes() + data[start:stop].tobytes()
-            for start, stop in zip(bounds[:-1], bounds[1:], strict=True)
+            for start, stop in itertools.pairwise(matrix.indptr)
         )
     else:
         dense = np.ascontiguousarray(rows, dtype=np.float64) + 0.0  # makes -0.0 and 0.0 the same bytes

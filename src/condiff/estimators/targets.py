@@ -24,14 +24,16 @@ class ClassTargets:
     codes: NDArray[np.int64]
 
 
-def class_targets(y: Any) -> ClassTargets:
-    """Read class labels, of which some may be missing.
+def class_targets(y: Any, keep: NDArray[np.bool_]) -> ClassTargets:
+    """Read class labels, of which some may be missing; those of rows not to keep count as missing.
 
     Missing is -1 in an array of integers, NaN in one of floats, and None, NaN or the empty string among objects and
-    strings.
+    strings. Integers that are all 1 or -1 are the two classes of the usual binary convention, with none missing.
     """
     labels = column_or_1d(y, warn=True)
-    missing = _missing_labels(labels)
+    if labels.dtype.kind == "f":
+        check_array(labels, ensure_2d=False, dtype=None, ensure_all_finite="allow-nan", input_name="y")
+    missing = _missing_labels(labels) | ~keep
     given = labels[~missing]
     if given.size == 0:
         raise InvalidInputError("every target is missing: at least two classes need one labelled point each")
@@ -43,14 +45,19 @@ def class_targets(y: Any) -> ClassTargets:
         raise InvalidInputError(f"the labels mix {' and '.join(kinds)}; make them all of one kind") from error
     if len(classes) < 2:
         hint = "; note that -1 marks points without a label" if labels.dtype.kind in "iu" and missing.any() else ""
-        raise InvalidInputError(f"only one class, {classes[0]!r}, is among the labels; at least two are needed{hint}")
+        raise InvalidInputError(
+            f"only one class, {str(classes[0])!r}, is among the labels; at least two are needed{hint}"
+        )
     codes = np.full(labels.shape[0], UNLABELLED, dtype=np.int64)
     codes[~missing] = present
     return ClassTargets(classes, codes)
 
 
-def value_targets(y: Any) -> NDArray[np.float64]:
-    """Read values for a regression as a matrix (n, outputs); a row of NaN has no label."""
+def value_targets(y: Any, keep: NDArray[np.bool_]) -> tuple[NDArray[np.float64], bool]:
+    """Read values for a regression as a matrix (n, outputs), and whether there is but one output.
+
+    A row of NaN has no label, nor has one not to keep.
+    """
     values = check_array(
         y, ensure_2d=False, dtype=np.float64, ensure_all_finite="allow-nan", input_name="y", allow_nd=False
     )
@@ -64,17 +71,19 @@ def value_targets(y: Any) -> NDArray[np.float64]:
         raise InvalidInputError(
             f"row {row} of y has some of its {matrix.shape[1]} outputs but not all; give all of them or only NaN"
         )
-    if missing.all():
+    matrix = np.where(keep[:, None], matrix, np.nan)
+    if np.isnan(matrix).all():
         raise InvalidInputError("every target is missing: at least one point needs a value")
-    return np.asarray(matrix, dtype=np.float64)
+    return matrix, values.ndim == 1
 
 
 def _missing_labels(labels: NDArray[Any]) -> NDArray[np.bool_]:
     kind = labels.dtype.kind
     if kind in "iu":
-        return np.asarray(labels == UNLABELLED)
+        missing = np.asarray(labels == UNLABELLED)
+        return missing if (labels[~missing] != 1).any() else np.zeros_like(missing)
     if kind == "f":
-        return np.isnan(labels)
+        return np.asarray(np.isnan(labels))
     if kind in "US":
         return np.asarray(labels == labels.dtype.type())
     return np.array([_is_missing(label) for label in labels], dtype=bool)

@@ -2,17 +2,18 @@
 
 from condiff.graph.graph import Graph
 from condiff.graph.laplacian import DenseLaplacian, Laplacian, SparseLaplacian, laplacian
-from condiff.graph.neighbours import Neighbours, nearest
-from condiff.graph.weights import kernel_graph, kernel_rows
+from condiff.graph.neighbours import Metric, Neighbours, nearest
+from condiff.graph.weights import PointGraph, kernel_graph
 
 __all__ = [
     "DenseLaplacian",
     "Graph",
     "Laplacian",
+    "Metric",
     "Neighbours",
+    "PointGraph",
     "SparseLaplacian",
     "kernel_graph",
-    "kernel_rows",
     "laplacian",
     "nearest",
 ]

@@ -15,24 +15,30 @@ _SPARSE_LAYOUTS = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.s
 
 def to_csr(source: Any, edge_weight: Any = None, n_nodes: int | None = None) -> sp.csr_array:
     """The weights as a CSR array; see :meth:`condiff.graph.Graph.of` for what is accepted."""
+    array_like = isinstance(source, torch.Tensor | np.ndarray | list | tuple)
+    if edge_weight is not None and not (array_like and getattr(source, "layout", torch.strided) == torch.strided):
+        raise InvalidInputError("edge_weight goes with an integer edge_index of shape (2, edges) only")
     if hasattr(source, "edge_index"):  # a PyTorch Geometric Data, without importing the package
         weight = getattr(source, "edge_weight", None)
         if weight is None:
             attributes = getattr(source, "edge_attr", None)
-            weight = attributes if attributes is not None and attributes.squeeze().ndim == 1 else None
+            one_each = attributes is not None and attributes.shape.numel() == attributes.shape[0]
+            weight = attributes if one_each else None
         return _from_edges(source.edge_index, weight, source.num_nodes)
     if hasattr(source, "adj") and hasattr(source, "is_directed"):  # a networkx graph
         return _from_networkx(source)
+    if len(getattr(source, "shape", (0, 0))) != 2:
+        raise InvalidInputError(f"a graph needs a square matrix of weights, not the shape {tuple(source.shape)}")
     if sp.issparse(source):
         return sp.csr_array(source)
     if isinstance(source, torch.Tensor):
         if source.layout in _SPARSE_LAYOUTS:
             coordinates = source.detach().to_sparse_coo().coalesce().cpu()
             return sp.csr_array(
-                (coordinates.values().numpy(), tuple(coordinates.indices().numpy())),
+                (_as_numpy(coordinates.values()), tuple(coordinates.indices().numpy())),
                 shape=tuple(source.shape),
             )
-        source = source.detach().cpu().numpy()
+        source = _as_numpy(source)
     try:
         array = np.asarray(source)
     except (ValueError, TypeError) as error:
@@ -46,7 +52,7 @@ def to_csr(source: Any, edge_weight: Any = None, n_nodes: int | None = None) -> 
     is_edge_list = array.shape[0] == 2 and array.dtype.kind in "iu" and (array.shape[1] != 2 or n_nodes is not None)
     if is_edge_list or edge_weight is not None:
         return _from_edges(array, edge_weight, n_nodes)
-    return sp.csr_array(array)
+    return sp.csr_array(array.astype(np.float32) if array.dtype == np.float16 else array)
 
 
 def _from_edges(edge_index: Any, edge_weight: Any, n_nodes: int | None) -> sp.csr_array:
@@ -55,13 +61,17 @@ def _from_edges(edge_index: Any, edge_weight: Any, n_nodes: int | None) -> sp.cs
         raise InvalidInputError(
             f"edge_index must hold integers in the shape (2, edges), not {edges.dtype} {edges.shape}"
         )
-    weights = np.ones(edges.shape[1]) if edge_weight is None else _as_numpy(edge_weight).squeeze()
-    if weights.shape != (edges.shape[1],):
+    weights = np.ones(edges.shape[1]) if edge_weight is None else _as_numpy(edge_weight)
+    if weights.shape not in ((edges.shape[1],), (edges.shape[1], 1)):
         raise InvalidInputError(f"there are {edges.shape[1]} edges but the edge weights have the shape {weights.shape}")
+    if weights.dtype.kind not in "biufc":
+        raise InvalidInputError(f"weights must be real numbers, not {weights.dtype}")
     n = int(edges.max(initial=-1)) + 1 if n_nodes is None else int(n_nodes)
     if edges.size and (edges.min() < 0 or edges.max() >= n):
         raise InvalidInputError(f"edge_index has entries from {edges.min()} to {edges.max()}, but there are {n} nodes")
-    return sp.csr_array((weights, (edges[1], edges[0])), shape=(n, n))
+    # Weights of repeated edges add up, which small integers would not survive.
+    wide = weights if weights.dtype.kind == "c" else weights.astype(np.result_type(weights, np.float32))
+    return sp.csr_array((wide.ravel(), (edges[1], edges[0])), shape=(n, n))
 
 
 def _from_networkx(source: Any) -> sp.csr_array:
@@ -69,7 +79,10 @@ def _from_networkx(source: Any) -> sp.csr_array:
     pairs = [(nodes[a], nodes[b], data.get("weight", 1.0)) for a, b, data in source.edges(data=True)]
     rows = np.array([a for a, _, _ in pairs], dtype=np.int64)
     columns = np.array([b for _, b, _ in pairs], dtype=np.int64)
-    values = np.array([w for _, _, w in pairs], dtype=np.float64)
+    try:
+        values = np.array([w for _, _, w in pairs], dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        raise InvalidInputError(f"weights must be real numbers: {error}") from error
     if not source.is_directed():
         between = rows != columns
         rows, columns, values = (
@@ -81,4 +94,8 @@ def _from_networkx(source: Any) -> sp.csr_array:
 
 
 def _as_numpy(values: Any) -> np.ndarray[Any, Any]:
-    return values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else np.asarray(values)
+    if not isinstance(values, torch.Tensor):
+        return np.asarray(values)
+    values = values.detach().cpu()
+    half = values.dtype in (torch.float16, torch.bfloat16)  # NumPy lacks the one, SciPy both
+    return np.asarray((values.float() if half else values).numpy())

@@ -46,8 +46,9 @@ class Graph:
         source
             A :class:`Graph`; a square dense array, SciPy sparse matrix or torch tensor (dense, COO, CSR or CSC);
             an ``edge_index`` of shape (2, edges) with integer entries, where an edge ``(source, target)`` lets
-            the target average over the source, as in PyTorch Geometric; a networkx graph (its ``weight``
-            attributes count); or a PyTorch Geometric ``Data``.
+            the target average over the source, as in PyTorch Geometric (a 2 x 2 matrix is read as weights unless
+            ``n_nodes`` or ``edge_weight`` is given); a networkx graph, as its adjacency matrix (``weight`` attributes
+            count, and a directed edge ``(a, b)`` is row a, column b); or a PyTorch Geometric ``Data``.
         edge_weight
             Weights of the edges of an ``edge_index``; ones by default.
         n_nodes
@@ -58,7 +59,7 @@ class Graph:
         InvalidInputError
             If it is not square, empty, or has a negative, infinite or NaN weight.
         """
-        if isinstance(source, Graph):
+        if isinstance(source, Graph) and edge_weight is None:
             return source
         return cls(_checked(to_csr(source, edge_weight, n_nodes)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,6 +14,11 @@ from condiff.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from typing import Self
+
+# torch notes once a process that its CSR tensors are in beta, at the first one made; that is not the user's concern.
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", UserWarning)
+    torch.sparse_csr_tensor(torch.tensor([0, 1]), torch.tensor([0]), torch.tensor([1.0]))
 
 
 class Laplacian(ABC):
@@ -78,7 +84,7 @@ class DenseLaplacian(Laplacian):
     def __call__(self, u: Tensor) -> Tensor:
         self._check(u)
         if u.ndim == 1:
-            return self(u[:, None])[:, 0]
+            return self(u[:, None])[..., 0]
         return self.weights.sum(-1, keepdim=True) * u - self.weights @ u
 
     @property
@@ -95,7 +101,8 @@ class DenseLaplacian(Laplacian):
         return self.weights.sum(-1) - self.weights.diagonal(dim1=-2, dim2=-1)
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> DenseLaplacian:
-        return DenseLaplacian(self.weights.to(device=device, dtype=dtype), symmetric=self.symmetric)
+        weights = self.weights.to(device=device, dtype=dtype)
+        return self if weights is self.weights else DenseLaplacian(weights, symmetric=self.symmetric)
 
 
 class SparseLaplacian(Laplacian):
@@ -119,6 +126,7 @@ class SparseLaplacian(Laplacian):
         self.col_indices = col_indices
         self.weights = weights
         self.symmetric = symmetric
+        self._degree: tuple[int, Tensor] | None = None
 
     @classmethod
     def from_edges(
@@ -136,7 +144,17 @@ class SparseLaplacian(Laplacian):
         An edge ``(source, target)`` lets the target average over the source. Self-loops of weight one are added
         before the normalisation, as in :meth:`condiff.graph.Graph.normalised`.
         """
-        source, target = edge_index[0], edge_index[1]
+        if normalisation not in ("symmetric", "random_walk", "none"):
+            raise InvalidInputError(
+                f"normalisation must be 'symmetric', 'random_walk' or 'none', not {normalisation!r}"
+            )
+        if edge_index.ndim != 2 or edge_index.shape[0] != 2 or edge_index.is_floating_point():
+            raise InvalidInputError(
+                f"edge_index must hold integers in the shape (2, edges), not {edge_index.dtype} "
+                f"{tuple(edge_index.shape)}"
+            )
+        # In 64 bits, because pairs of nodes are numbered below.
+        source, target = edge_index[0].long(), edge_index[1].long()
         if edge_weight is None:
             edge_weight = torch.ones(source.shape[0], dtype=dtype or torch.get_default_dtype(), device=source.device)
         if edge_weight.shape != source.shape:
@@ -144,7 +162,10 @@ class SparseLaplacian(Laplacian):
                 f"there are {source.shape[0]} edges but the edge weights have the shape {tuple(edge_weight.shape)}"
             )
         if source.numel() and (int(edge_index.min()) < 0 or int(edge_index.max()) >= n_nodes):
-            raise InvalidInputError(f"edge_index reaches {int(edge_index.max())}, but there are {n_nodes} nodes")
+            raise InvalidInputError(
+                f"edge_index has entries from {int(edge_index.min())} to {int(edge_index.max())}, but there are "
+                f"{n_nodes} nodes"
+            )
         if self_loops:
             loop = torch.arange(n_nodes, device=source.device, dtype=source.dtype)
             source, target = torch.cat([source, loop]), torch.cat([target, loop])
@@ -153,7 +174,8 @@ class SparseLaplacian(Laplacian):
             degree = edge_weight.new_zeros(n_nodes).index_add(0, target, edge_weight)
             safe = torch.where(degree > 0, degree, 1.0)
             if normalisation == "symmetric":
-                edge_weight = edge_weight * (safe[target] * safe[source]).rsqrt()
+                # What a node without a row of its own pulls with is 0, not infinite.
+                edge_weight = edge_weight * (safe[target] * safe[source]).rsqrt() * (degree[source] > 0)
             else:
                 edge_weight = edge_weight / safe[target]
         order = torch.argsort(target * n_nodes + source, stable=True)
@@ -183,10 +205,14 @@ class SparseLaplacian(Laplacian):
         counts = self.crow_indices.diff().long()
         return torch.repeat_interleave(torch.arange(self.n_nodes, device=counts.device), counts)
 
-    @cached_property
+    @property
     def degree(self) -> Tensor:
         """Row sums of the weights, without gradient."""
-        return self.weights.detach().new_zeros(self.n_nodes).index_add_(0, self.row_indices, self.weights.detach())
+        version = self.weights._version  # an optimiser changes trained weights in place
+        if self._degree is None or self._degree[0] != version:
+            weights = self.weights.detach()
+            self._degree = version, weights.new_zeros(self.n_nodes).index_add_(0, self.row_indices, weights)
+        return self._degree[1]
 
     @property
     def diagonal(self) -> Tensor:
@@ -223,7 +249,8 @@ class SparseLaplacian(Laplacian):
         crow, col, order = self._mirror
         same = torch.equal(crow, self.crow_indices) and torch.equal(col, self.col_indices)
         values = self.weights.detach()
-        return same and torch.allclose(values[order], values, rtol=1e-5, atol=0.0)
+        tolerance = 1e-8 if values.dtype == torch.float64 else 1e-5
+        return same and torch.allclose(values[order], values, rtol=tolerance, atol=0.0)
 
     def product(self, u: Tensor, *, transpose: bool = False) -> Tensor:
         """``L u`` or ``L^T u`` for a matrix ``u``, outside of autograd."""
@@ -249,9 +276,11 @@ class _Adjoint(Laplacian):
     def __call__(self, u: Tensor) -> Tensor:
         self._check(u)
         if u.ndim == 1:
-            return self(u[:, None])[:, 0]
+            return self(u[:, None])[..., 0]
         if isinstance(self.forward, SparseLaplacian):
-            return self.forward.product(u, transpose=True)
+            columns = u.movedim(-2, 0)
+            product = self.forward.product(columns.reshape(self.n_nodes, -1), transpose=True)
+            return product.reshape(columns.shape).movedim(0, -2)
         return self.weights.sum(-1, keepdim=True) * u - self.weights.mT @ u
 
     @property
@@ -310,7 +339,11 @@ def laplacian(source: Any, dtype: torch.dtype | None = None, device: torch.devic
         raise InvalidInputError(
             f"cannot read a Laplacian from {type(source).__name__}; use Graph.of(...).normalised().laplacian()"
         )
-    matrix = source.to(device=device, dtype=dtype)
+    if source.ndim < 2 or source.shape[-1] != source.shape[-2]:
+        raise InvalidInputError(f"a Laplacian is a square matrix, but this tensor has the shape {tuple(source.shape)}")
+    matrix = source.to(
+        device=device, dtype=dtype or (None if source.is_floating_point() else torch.get_default_dtype())
+    )
     if matrix.layout != torch.strided:
         coordinates = matrix.to_sparse_coo().coalesce()
         (rows, columns), values = coordinates.indices(), coordinates.values()
@@ -329,6 +362,8 @@ def laplacian(source: Any, dtype: torch.dtype | None = None, device: torch.devic
 def _check_rows(sums: Tensor, weights: Tensor, entries: Tensor) -> None:
     scale = float(entries.detach().abs().max()) if entries.numel() else 1.0
     tolerance = 1e-4 * max(scale, 1e-30) if entries.dtype != torch.float64 else 1e-8 * max(scale, 1e-30)
+    if not bool(torch.isfinite(entries.detach()).all()):
+        raise InvalidInputError("this matrix has NaN or infinite entries, so it is no Laplacian")
     if weights.numel() and float(weights.detach().min()) < -tolerance:
         raise InvalidInputError(
             "this matrix has positive off-diagonal entries, so it is no Laplacian; for an adjacency use "

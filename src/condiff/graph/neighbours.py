@@ -16,8 +16,8 @@ from condiff.errors import InvalidInputError, MissingDependencyError
 Metric = Literal["euclidean", "cosine"]
 Search = Literal["auto", "exact", "faiss"]
 
-# One block of distances; with the copies that topk makes, the search peaks at about three times this.
-BLOCK_BYTES = 128 * 2**20
+# One block of distances; larger ones only leave the processor's caches.
+BLOCK_BYTES = 32 * 2**20
 # Below this, exact blocks of matrix products are faster than building an index.
 FAISS_FROM = 50_000
 
@@ -75,11 +75,7 @@ def nearest(
     if search == "faiss" or (search == "auto" and dense and installed and n > FAISS_FROM):
         indices = _faiss_candidates(base, asked, k)
         return _ranked(base, asked, indices, itself)
-    blocks = [
-        _exact_block(base, asked, start, stop, k, itself)
-        for start, stop in _blocks(asked.shape[0], n, base.dtype.itemsize)
-    ]
-    return Neighbours(np.concatenate([b.indices for b in blocks]), np.concatenate([b.distances for b in blocks]))
+    return _exact(base, asked, k, itself)
 
 
 def _prepared(points: Any, metric: Metric) -> Any:
@@ -91,6 +87,8 @@ def _prepared(points: Any, metric: Metric) -> Any:
         finite, n_dim = np.isfinite(matrix.data).all(), 2
     else:
         matrix = np.ascontiguousarray(points.detach().cpu() if isinstance(points, torch.Tensor) else points)
+        if matrix.dtype.kind not in "biuf":
+            raise InvalidInputError(f"points must be real numbers, not {matrix.dtype}")
         if matrix.dtype != np.float32:
             matrix = matrix.astype(np.float64, copy=False)
         finite, n_dim = np.isfinite(matrix).all(), matrix.ndim
@@ -112,34 +110,75 @@ def _blocks(rows: int, columns: int, itemsize: int) -> list[tuple[int, int]]:
     return [(start, min(start + height, rows)) for start in range(0, rows, height)]
 
 
-def _exact_block(base: Any, asked: Any, start: int, stop: int, k: int, itself: bool) -> Neighbours:
-    block = asked[start:stop]
-    distances = torch.from_numpy(_squared_distances(block, base))
-    if itself:
-        distances[torch.arange(stop - start), torch.arange(start, stop)] = -1.0
-    # The expanded square loses digits where points nearly coincide: take a few candidates more, measure
-    # those pair by pair, and rank them anew.
-    extra = min(k + 8, base.shape[0])
-    candidates = distances.topk(extra, dim=1, largest=False, sorted=False).indices.numpy()
-    own = np.arange(start, stop) if itself else None
-    return _rank_rows(base, block, candidates, k, own)
+@dataclass(frozen=True)
+class _Screen:
+    """Factors whose product bounds all squared distances from below, rounding included.
+
+    ``scale * (left @ right + offset[:, None]) <= ||x - y||^2``, in floating point too.
+    """
+
+    left: Any
+    right: Any
+    offset: NDArray[np.float64]
+    scale: float
+
+    def floors(self, start: int, stop: int, buffer: torch.Tensor) -> torch.Tensor:
+        """The product for some of the queries."""
+        if sp.issparse(self.left):
+            return torch.from_numpy((self.left[start:stop] @ self.right).toarray())
+        return torch.mm(self.left[start:stop], self.right, out=buffer[: stop - start])
 
 
-def _squared_distances(block: Any, base: Any) -> NDArray[Any]:
-    """||x||^2 - 2 x.y + ||y||^2 without the first term, which does not change a row's order."""
+def _screen(base: Any, asked: Any) -> _Screen:
+    """Expand ``||x||^2 - 2 x.y + ||y||^2`` and shrink both squares by more than the products can err.
+
+    A sum of d products errs by at most ``d eps ||x|| ||y||``, and rounding the coordinates first by a few eps more.
+    """
     if sp.issparse(base):
-        product = (block @ base.T).toarray()
-        squares = np.asarray(base.multiply(base).sum(axis=1)).ravel()
-    else:
-        product = (torch.from_numpy(block) @ torch.from_numpy(base).T).numpy()
-        squares = np.einsum("ij,ij->i", base, base)
-    product *= -2
-    product += squares
-    if sp.issparse(block):
-        product += np.asarray(block.multiply(block).sum(axis=1)).ravel()[:, None]
-    else:
-        product += np.einsum("ij,ij->i", block, block)[:, None]
-    return np.asarray(product)
+        kept = 1 - (2 * base.shape[1] + 32) * float(np.finfo(np.float64).eps)
+        ones = sp.csr_array(np.ones((asked.shape[0], 1)))
+        squares = sp.csr_array(kept * np.asarray(base.multiply(base).sum(axis=1)).reshape(-1, 1))
+        left = sp.hstack([asked, ones], format="csr")
+        right = sp.csr_array(sp.hstack([-2 * base, squares], format="csr").T)
+        return _Screen(left, right, kept * np.asarray(asked.multiply(asked).sum(axis=1)).ravel(), 1.0)
+    # Single precision is twice as fast; centred and scaled, neither a common offset nor the unit costs it digits.
+    kept = 1 - (2 * base.shape[1] + 32) * float(np.finfo(np.float32).eps)
+    centre = base.mean(axis=0)
+    x, y = asked - centre, base - centre
+    unit = float(max(np.abs(x).max(initial=0), np.abs(y).max(initial=0))) or 1.0
+    x, y = (x / unit).astype(np.float32), (y / unit).astype(np.float32)
+    x_squares = kept * np.einsum("ij,ij->i", x, x, dtype=np.float64)
+    # The small number covers coordinates that underflow.
+    y_squares = kept * np.einsum("ij,ij->i", y, y, dtype=np.float64) - 1e-30
+    left = np.concatenate([x, np.ones_like(x[:, :1])], axis=1)
+    right = np.concatenate([-2 * y.T, y_squares[None].astype(np.float32)])
+    return _Screen(torch.from_numpy(left), torch.from_numpy(right), x_squares, unit * unit)
+
+
+def _exact(base: Any, asked: Any, k: int, itself: bool) -> Neighbours:
+    """Screen all pairs by a lower bound of their distances and measure, pair by pair, those that can be neighbours."""
+    screen, n = _screen(base, asked), base.shape[0]
+    indices = np.empty((asked.shape[0], k), dtype=np.int64)
+    distances = np.empty((asked.shape[0], k))
+    blocks = _blocks(asked.shape[0], n, 8 if sp.issparse(base) else 4)
+    buffer = torch.empty((0 if sp.issparse(base) else blocks[0][1] if blocks else 0, n))
+    for start, stop in blocks:
+        block = asked[start:stop]
+        own = np.arange(start, stop) if itself else None
+        floors = screen.floors(start, stop, buffer)
+        if own is not None:
+            floors[torch.arange(stop - start), torch.from_numpy(own)] = -torch.inf
+        lowest = floors.topk(min(k + 8, n), dim=1, largest=False, sorted=False)
+        found = _rank_rows(base, block, lowest.indices.numpy(), k, own)
+        # Whatever was left out has a higher floor than the candidates; it is farther than the k-th if that floor is.
+        limit = found.distances[:, -1] ** 2 * (1 + 1e-9) / screen.scale - screen.offset[start:stop]
+        doubtful = (limit >= lowest.values.double().numpy().max(axis=1)) & (k + 8 < n)
+        for row in np.flatnonzero(doubtful):  # ties, or points that nearly coincide: measure all below the limit
+            candidates = np.flatnonzero(floors[row].double().numpy() <= limit[row])
+            one = _rank_rows(base, block[[row]], candidates[None], k, None if own is None else own[[row]])
+            found.indices[row], found.distances[row] = one.indices[0], one.distances[0]
+        indices[start:stop], distances[start:stop] = found.indices, found.distances
+    return Neighbours(indices, distances)
 
 
 def _rank_rows(base: Any, block: Any, candidates: NDArray[Any], k: int, own: NDArray[Any] | None) -> Neighbours:

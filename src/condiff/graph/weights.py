@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,12 +13,15 @@ from condiff.errors import InvalidInputError
 from condiff.graph.graph import Graph
 from condiff.graph.neighbours import Metric, Neighbours, Search, nearest
 
+Tuning = Literal["row", "pair"]
+
 
 def kernel_graph(
     points: Any,
     n_neighbors: int = 8,
     bandwidth_rank: int = 4,
     *,
+    tuning: Tuning = "row",
     metric: Metric = "euclidean",
     search: Search = "auto",
 ) -> Graph:
@@ -38,34 +42,96 @@ def kernel_graph(
         The rank :math:`n_{top}` at which a row is cut, at most n.
     bandwidth_rank
         The rank :math:`\sigma` whose distance is the bandwidth of the row, from 2 to ``n_neighbors``.
+    tuning
+        ``row`` as above; ``pair`` divides by the product :math:`d_{i(\sigma)} d_{j(\sigma)}` of both bandwidths, which
+        is symmetric by itself, and normalises after the symmetrisation.
     metric, search
         As in :func:`condiff.graph.nearest`.
     """
-    if not 2 <= bandwidth_rank <= n_neighbors:
-        raise InvalidInputError(
-            f"bandwidth_rank must be from 2 to n_neighbors = {n_neighbors}, because rank 1 is the point itself; "
-            f"it is {bandwidth_rank}"
-        )
-    found = nearest(points, n_neighbors, metric=metric, search=search)
-    rows = kernel_rows(found, bandwidth_rank, n_points=found.indices.shape[0])
-    return Graph.of(rows).normalised("symmetric").symmetrised()
+    return PointGraph.build(points, n_neighbors, bandwidth_rank, tuning=tuning, metric=metric, search=search).graph
 
 
-def kernel_rows(found: Neighbours, bandwidth_rank: int, n_points: int) -> sp.csr_array:
-    """The truncated Gaussian weights of each query towards the points, one row a query, not normalised."""
+@dataclass(frozen=True, eq=False)
+class PointGraph:
+    """A kernel graph that can tell how a new point would hang on it.
+
+    Attributes
+    ----------
+    graph
+        The normalised, symmetric weights.
+    bandwidth, degree
+        Bandwidth and row sum of every point before the normalisation.
+    n_neighbors, bandwidth_rank, tuning, metric
+        What it was built with.
+    """
+
+    graph: Graph
+    bandwidth: NDArray[np.float64]
+    degree: NDArray[np.float64]
+    n_neighbors: int
+    bandwidth_rank: int
+    tuning: Tuning
+    metric: Metric
+
+    @classmethod
+    def build(
+        cls,
+        points: Any,
+        n_neighbors: int,
+        bandwidth_rank: int,
+        *,
+        tuning: Tuning = "row",
+        metric: Metric = "euclidean",
+        search: Search = "auto",
+    ) -> PointGraph:
+        """Find the neighbours and weigh them; see :func:`kernel_graph`."""
+        if not 2 <= bandwidth_rank <= n_neighbors:
+            raise InvalidInputError(
+                f"bandwidth_rank must be from 2 to n_neighbors = {n_neighbors}, because rank 1 is the point itself; "
+                f"it is {bandwidth_rank}"
+            )
+        if tuning not in ("row", "pair"):
+            raise InvalidInputError(f"tuning must be 'row' or 'pair', not {tuning!r}")
+        found = nearest(points, n_neighbors, metric=metric, search=search)
+        bandwidth = _bandwidth(found.distances, bandwidth_rank)
+        rows = Graph.of(_gaussian(found, bandwidth, bandwidth if tuning == "pair" else None, len(bandwidth)))
+        if tuning == "pair":
+            rows = rows.symmetrised()
+            graph = rows.normalised("symmetric")
+        else:
+            graph = rows.normalised("symmetric").symmetrised()
+        return cls(graph, bandwidth, rows.degree, n_neighbors, bandwidth_rank, tuning, metric)
+
+    def rows_of(self, points: Any, queries: Any) -> sp.csr_array:
+        """Normalised weights of new points towards ``points``, those of the graph: one row for each query.
+
+        A query is its own first neighbour here too, so it has one neighbour less among the points. Queries neither
+        see nor change each other, nor the graph.
+        """
+        n = self.graph.n_nodes
+        found = nearest(points, min(self.n_neighbors - 1, n) or 1, queries=queries, metric=self.metric)
+        bandwidth = _bandwidth(found.distances, self.bandwidth_rank - 1)
+        weights = _gaussian(found, bandwidth, self.bandwidth if self.tuning == "pair" else None, n)
+        degree = np.asarray(weights.sum(axis=1)).ravel() + 1.0
+        return sp.csr_array(sp.diags_array(degree**-0.5) @ weights @ sp.diags_array(self.degree**-0.5))
+
+
+def _gaussian(
+    found: Neighbours, bandwidth: NDArray[np.float64], other: NDArray[np.float64] | None, n_points: int
+) -> sp.csr_array:
     distances = found.distances
-    bandwidth = _bandwidth(distances, bandwidth_rank)
     kept = distances < distances[:, -1:]
     # A row whose neighbours are all equally far, such as duplicates only, would lose every one of them.
     kept |= ~kept.any(axis=1, keepdims=True)
-    values = np.exp(-((distances / bandwidth[:, None]) ** 2))
+    scale = bandwidth[:, None] * (bandwidth[:, None] if other is None else other[found.indices])
+    values = np.exp(-(distances**2) / scale)
     rows = np.broadcast_to(np.arange(len(distances))[:, None], distances.shape)
     return sp.csr_array((values[kept], (rows[kept], found.indices[kept])), shape=(len(distances), n_points))
 
 
 def _bandwidth(distances: NDArray[np.float64], rank: int) -> NDArray[np.float64]:
     """The distance of the given rank; where duplicates make it zero, the row's next positive one."""
-    bandwidth = distances[:, min(rank, distances.shape[1]) - 1].copy()
+    bandwidth = distances[:, min(max(rank, 1), distances.shape[1]) - 1].copy()
     for row in np.flatnonzero(bandwidth == 0):
         positive = distances[row][distances[row] > 0]
         bandwidth[row] = positive[0] if positive.size else 1.0

@@ -1,6 +1,7 @@
 """Fitting a COIN: settings as data, the paper's early stopping, the plain reference fit."""
 
 from condiff.training.losses import pointwise_loss, score
+from condiff.training.projected import fit_projected, projected_rows, projection
 from condiff.training.reference import History, fit
 from condiff.training.settings import COVID, FEW_SHOT, NODE, PROSTATE, Training
 from condiff.training.stopping import EarlyStopping
@@ -14,6 +15,9 @@ __all__ = [
     "History",
     "Training",
     "fit",
+    "fit_projected",
     "pointwise_loss",
+    "projected_rows",
+    "projection",
     "score",
 ]

@@ -1,0 +1,232 @@
+"""The semi-supervised classifier."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from sklearn.base import ClassifierMixin
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from condiff.estimators.base import Array, BaseCOIN, Penalty
+from condiff.estimators.calibration import apply_temperature, fit_temperature
+from condiff.estimators.labels import Items, class_items, class_weights, held_out_folds
+from condiff.estimators.targets import UNLABELLED, class_targets
+from condiff.model import Head
+
+# Where no label speaks for the class sizes, how much a uniform guess does; fades as labels come in.
+_BALANCE = 0.3
+
+
+class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
+    """Classify points from few labels, with a network whose output is diffused over a graph of all points.
+
+    Unlabelled points are those whose target is -1 (integers), NaN (floats), or None, NaN or "" (objects and strings);
+    they take part in the graph. A fully labelled fit works too.
+
+    Parameters
+    ----------
+    graph : {"knn", "precomputed"} or callable, default="knn"
+        Join nearest neighbours; or take the symmetric ``adjacency`` given to :meth:`fit` (without one, X itself is
+        the adjacency); or call a function of the distinct rows that returns anything :meth:`condiff.Graph.of` reads.
+    n_neighbors : int, default=12
+        A point's weights are kept for the points nearer than its ``n_neighbors``-th, itself being the first.
+    bandwidth_rank : int, default=6
+        The Gaussian weights' bandwidth is the distance to the neighbour of this rank, itself being the first.
+    metric : {"auto", "euclidean", "cosine"}, default="auto"
+        Cosine for sparse data by default, Euclidean for dense.
+    scaling : {"auto", "standard", "none"}, default="auto"
+        Standardise the columns: always, never, or only where a few of them carry nearly all the variance.
+    layers : int or "auto", default="auto"
+        Diffusion layers. By default as many as leave ``sqrt(classes * labelled points)`` degrees of freedom on the
+        graph (four times that on a given graph); see :func:`condiff.diffusion_time`.
+    strength : float or "auto", default="auto"
+        Diffusion strength of one layer; by default within the graph's positivity limit.
+    solver : {"euler", "exact", "chebyshev", "implicit"}, default="euler"
+        How the diffusion is computed.
+    strict : bool, default=False
+        Raise instead of warn where ``strength`` is past a certified limit.
+    width : int, default=64
+        Hidden width of the residual network, which reads at most this many principal components of the data.
+    n_inits : int, default=2
+        Networks whose outputs are averaged.
+    epochs, learning_rate, weight_decay : default=60, 0.03, 5e-4
+        Full-batch Adam.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes in the loss.
+    class_balance : float, "auto" or None, default="auto"
+        Weight of a penalty on outputs whose mean strays from the smoothed label proportions. By default
+        ``0.3 * classes / labelled points``: it settles ties where labels are few, and fades as they come in.
+    calibration : "temperature" or None, default="temperature"
+        Fit a temperature on held-out labels, where there are at least ten in classes of two or more.
+    folds : int, default=5
+        Folds of labelled points that are held out in turn for ``cv_score_`` and the calibration; 0 for none.
+    random_state : int, RandomState instance or None, default=0
+        Seed of the initialisations.
+    device : str, default="cpu"
+        Where to train.
+    verbose : int or bool, default=False
+        Print the loss as the fit goes on.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The classes.
+    transduction_ : ndarray of shape (n_samples,)
+        The class of every training point, labelled or not; what :meth:`predict` says of them.
+    unlabelled_component_ : ndarray of bool, shape (n_samples,)
+        Points that no label reaches through the graph; the base network answers them alone.
+    layers_, strength_, diffusion_time_ : int, float, float
+        The diffusion that was used; the time is their product.
+    temperature_ : float
+        1 where there were too few labels to calibrate.
+    cv_score_ : float
+        Accuracy on held-out labels, NaN where there were too few.
+    graph_, certificate_ : Graph, Certificate
+        The normalised graph and its step-size limits.
+    models_ : list of COIN
+        The fitted networks.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_digits
+    >>> from condiff import COINClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> labels = np.full(len(y), -1)
+    >>> shown = [np.flatnonzero(y == digit)[0] for digit in range(10)]
+    >>> labels[shown] = y[shown]  # one label a class
+    >>> model = COINClassifier().fit(X, labels)
+    >>> bool((model.transduction_ == y).mean() > 0.8)
+    True
+    """
+
+    _head: ClassVar[Head] = "softmax"
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **BaseCOIN._parameter_constraints,
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+        "class_balance": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left"), None],
+        "calibration": [StrOptions({"temperature"}), None],
+    }
+
+    def __init__(
+        self,
+        *,
+        graph: Any = "knn",
+        n_neighbors: int = 12,
+        bandwidth_rank: int = 6,
+        metric: str = "auto",
+        scaling: str = "auto",
+        layers: Any = "auto",
+        strength: Any = "auto",
+        solver: str = "euler",
+        strict: bool = False,
+        width: int = 64,
+        n_inits: int = 2,
+        epochs: int = 60,
+        learning_rate: float = 0.03,
+        weight_decay: float = 5e-4,
+        class_weight: Any = None,
+        class_balance: Any = "auto",
+        calibration: str | None = "temperature",
+        folds: int = 5,
+        random_state: Any = 0,
+        device: str = "cpu",
+        verbose: int | bool = False,
+    ) -> None:
+        super().__init__(
+            graph=graph,
+            n_neighbors=n_neighbors,
+            bandwidth_rank=bandwidth_rank,
+            metric=metric,
+            scaling=scaling,
+            layers=layers,
+            strength=strength,
+            solver=solver,
+            strict=strict,
+            width=width,
+            n_inits=n_inits,
+            epochs=epochs,
+            learning_rate=learning_rate,
+            weight_decay=weight_decay,
+            folds=folds,
+            random_state=random_state,
+            device=device,
+            verbose=verbose,
+        )
+        self.class_weight = class_weight
+        self.class_balance = class_balance
+        self.calibration = calibration
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, adjacency: Any = None) -> Self:
+        """Fit on labelled and unlabelled points together.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            All points. With ``graph="precomputed"`` and no ``adjacency``, the adjacency itself.
+        y : array-like of shape (n_samples,)
+            Their classes; see above for how to leave one out.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights in the loss. Two equal rows count as one of weight two, and a row of weight zero as absent.
+        adjacency : array-like or sparse matrix of shape (n_samples, n_samples), optional
+            Symmetric weights of the edges, with ``graph="precomputed"``.
+        """
+        nodes, weights = self._read(X, y, sample_weight, adjacency)
+        targets = class_targets(y, weights > 0)
+        self.classes_ = targets.classes
+        labelled = targets.codes != UNLABELLED
+        items = class_items(nodes.of_row[labelled], targets.codes[labelled], weights[labelled])
+        items = class_weights(items, self.classes_, self.class_weight)
+        n_classes = len(self.classes_)
+        diffusion = self._choose_diffusion(self._graph_factor() * np.sqrt(n_classes * items.n_labelled))
+        held_out = held_out_folds(items, items.targets, self.folds)
+        outputs = self._train(diffusion, items, held_out, n_classes, self._balance_penalty(items))
+        self.temperature_, self.cv_score_ = 1.0, float("nan")
+        if len(held_out):
+            fold, item = np.nonzero(held_out)
+            codes, shares = items.targets[item], items.weights[item]
+            answers = outputs[fold, item]
+            self.cv_score_ = float(np.average(answers.argmax(axis=1) == codes, weights=shares))
+            if self.calibration is not None:
+                self.temperature_ = fit_temperature(answers, codes, shares * len(shares) / shares.sum())
+        self._diffuse(nodes, items)
+        self.transduction_ = self.classes_[self._outputs_of_rows(nodes, X).argmax(axis=1)]
+        return self
+
+    def predict_proba(self, X: Any, *, adjacency: Any = None) -> Array:
+        """Probabilities of the classes.
+
+        Training points get their fitted answer. Others get the base network's output, diffused through their neighbours
+        among the training points; with a precomputed graph pass those as ``adjacency`` (n_new, n_samples), or the base
+        network answers alone.
+        """
+        outputs = self._answer(X, adjacency)
+        return apply_temperature(outputs, self.temperature_)
+
+    def predict(self, X: Any, *, adjacency: Any = None) -> Any:
+        """The most probable class; for training points exactly ``transduction_``."""
+        codes = self._answer(X, adjacency).argmax(axis=1)
+        return self.classes_[codes]
+
+    def _balance_penalty(self, items: Items) -> Penalty | None:
+        n_classes, n_labelled = len(self.classes_), items.n_labelled
+        share = _BALANCE * n_classes / n_labelled if self.class_balance == "auto" else self.class_balance
+        if not share:
+            return None
+        membership = torch.nn.functional.one_hot(torch.as_tensor(items.targets), n_classes).float()
+
+        def penalty(u: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+            """Kullback-Leibler divergence of the mean output from the smoothed proportions, for each network."""
+            counts = n_labelled * (weight / weight.sum(-1, keepdim=True)) @ membership.to(weight)
+            prior = (counts + 1.0) / (n_labelled + n_classes)
+            # Diffusion on a symmetric graph keeps the mean, so that of the base output will do.
+            mean = u.mean(dim=1).clamp_min(torch.finfo(u.dtype).tiny)
+            return share * (prior * (prior.log() - mean.log())).sum(-1)
+
+        return penalty

@@ -1,0 +1,82 @@
+"""The semi-supervised regressor."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
+
+from condiff.estimators.base import Array, BaseCOIN
+from condiff.estimators.labels import Items, held_out_folds, value_items
+from condiff.estimators.targets import value_targets
+from condiff.model import Head
+
+
+class COINRegressor(RegressorMixin, BaseCOIN):  # type: ignore[misc]
+    """Predict values from few labels, with a network whose output is diffused over a graph of all points.
+
+    Points without a value have NaN as their target; they take part in the graph. Several outputs at once are fine, as
+    long as a row has all of them or none. The parameters are those of :class:`COINClassifier`, without its classes.
+
+    Attributes
+    ----------
+    transduction_ : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        The value of every training point, with or without label; what :meth:`predict` says of them.
+    cv_score_ : float
+        R^2 on held-out labels, NaN where there were too few.
+    unlabelled_component_, layers_, strength_, diffusion_time_, graph_, certificate_, models_
+        As in :class:`COINClassifier`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from condiff import COINRegressor
+    >>> angle = np.linspace(0, 3, 200)
+    >>> X = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    >>> y = np.full(200, np.nan)
+    >>> y[::20] = angle[::20]  # ten values
+    >>> model = COINRegressor().fit(X, y)
+    >>> bool(np.abs(model.transduction_ - angle).mean() < 0.2)
+    True
+    """
+
+    _head: ClassVar[Head] = "identity"
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, adjacency: Any = None) -> Self:
+        """Fit on points with and without values together; see :meth:`COINClassifier.fit`."""
+        nodes, weights = self._read(X, y, sample_weight, adjacency)
+        values, self._single = value_targets(y, weights > 0)
+        labelled = ~np.isnan(values[:, 0])
+        items = value_items(nodes.of_row[labelled], values[labelled], weights[labelled])
+        # The network works on values of mean zero and unit variance.
+        self._offset = np.average(items.targets, axis=0, weights=items.weights)
+        spread = np.sqrt(np.average((items.targets - self._offset) ** 2, axis=0, weights=items.weights))
+        self._spread = np.where(spread > 0, spread, 1.0)
+        scaled = Items(items.nodes, (items.targets - self._offset) / self._spread, items.weights)
+        diffusion = self._choose_diffusion(self._graph_factor() * items.n_labelled)
+        held_out = held_out_folds(items, np.zeros(len(items.nodes), dtype=np.int64), self.folds)
+        outputs = self._train(diffusion, scaled, held_out, values.shape[1])
+        self.cv_score_ = float("nan")
+        if len(held_out):
+            fold, item = np.nonzero(held_out)
+            truth, shares = scaled.targets[item], scaled.weights[item]
+            self.cv_score_ = float(r2_score(truth, outputs[fold, item], sample_weight=shares))
+        self._diffuse(nodes, scaled)
+        self.transduction_ = self._values(self._outputs_of_rows(nodes, X))
+        return self
+
+    def predict(self, X: Any, *, adjacency: Any = None) -> Any:
+        """Values; for training points exactly ``transduction_``, for others through their neighbours among those."""
+        return self._values(self._answer(X, adjacency))
+
+    def _values(self, outputs: Array) -> Array:
+        values = outputs * self._spread + self._offset
+        return values[:, 0] if self._single else values
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = True
+        return tags

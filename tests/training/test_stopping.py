@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from condiff.training import EarlyStopping
+
+
+class Marked(nn.Module):
+    """A network whose weight and buffer say which epoch they are of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.tensor(-1.0))
+        self.register_buffer("count", torch.tensor(-1))
+
+    def mark(self, epoch: int) -> None:
+        with torch.no_grad():
+            self.weight.fill_(epoch)
+            self.count.fill_(epoch)
+
+    @property
+    def epoch(self) -> float:
+        assert float(self.weight.detach()) == int(self.count)
+        return float(self.weight.detach())
+
+
+def run(stopping: EarlyStopping, figures: list[tuple[float, float]]) -> tuple[Marked, list[bool], list[int]]:
+    """Feed epochs until told to stop: the network, what each epoch answered, and the best epoch after each."""
+    model, answers, best = Marked(), [], []
+    for epoch, (loss, score) in enumerate(figures):
+        model.mark(epoch)
+        answers.append(stopping.should_stop(model, epoch, loss, score))
+        best.append(stopping.best_epoch)
+        if answers[-1]:
+            break
+    return model, answers, best
+
+
+def test_scripted_sequence_epoch_by_epoch() -> None:
+    # (loss, accuracy), then whether it is progress; patience 3.
+    script = [
+        ((1.0, 0.50), True),  # the first epoch always is
+        ((0.9, 0.40), True),  # a lower loss alone
+        ((1.5, 0.60), True),  # a higher accuracy alone, though the loss rose
+        ((0.9, 0.60), False),  # both only equal the best: the loss of epoch 1, the accuracy of epoch 2
+        ((1.0, 0.55), False),  # the loss fell against no best
+        ((0.8, 0.10), True),  # on the last chance, a lower loss
+        ((0.9, 0.60), False),
+        ((0.9, 0.60), False),
+        ((0.8, 0.60), False),  # third epoch without progress: stop
+        ((0.1, 1.00), True),  # never reached
+    ]
+    stopping = EarlyStopping(patience=3)
+    model, answers, best = run(stopping, [figures for figures, _ in script])
+    assert answers == [False] * 8 + [True]
+    expected, latest = [], -1
+    for epoch, (_, progress) in enumerate(script[:9]):
+        latest = epoch if progress else latest
+        expected.append(latest)
+    assert best == expected
+    assert (stopping.best_loss, stopping.best_score, stopping.best_epoch) == (0.8, 0.60, 5)
+    assert model.epoch == 8
+    stopping.restore(model)
+    assert model.epoch == 5
+    assert model.weight.requires_grad
+
+
+@pytest.mark.parametrize("patience", [1, 2, 50])
+@pytest.mark.parametrize("progress", [0, 7])
+def test_patience_is_counted_exactly(patience: int, progress: int) -> None:
+    figures = [(10.0 - epoch, 0.0) for epoch in range(progress + 1)] + [(100.0, 0.0)] * 200
+    model, answers, _ = run(EarlyStopping(patience), figures)
+    assert len(answers) == progress + 1 + patience
+    assert answers[-1] and not any(answers[:-1])
+    assert model.epoch == progress + patience
+
+
+def test_stored_weights_are_a_copy() -> None:
+    stopping, model = EarlyStopping(5), Marked()
+    model.mark(3)
+    stopping.should_stop(model, 3, 1.0, 0.0)
+    model.mark(4)
+    stopping.restore(model)
+    model.mark(9)
+    stopping.restore(model)
+    assert model.epoch == 3
+
+
+def test_figures_that_are_no_numbers_are_no_progress() -> None:
+    stopping = EarlyStopping(2)
+    model, answers, best = run(stopping, [(1.0, 0.5), (math.nan, math.nan), (math.nan, 0.5), (0.1, 1.0)])
+    assert answers == [False, False, True] and best == [0, 0, 0]
+    stopping.restore(model)
+    assert model.epoch == 0
+
+
+def test_nothing_stored_restores_nothing() -> None:
+    stopping = EarlyStopping(1)
+    model, answers, _ = run(stopping, [(math.nan, math.nan)])
+    stopping.restore(model)
+    assert answers == [True] and model.epoch == 0 and stopping.best_epoch == -1
+
+
+figures = st.lists(st.tuples(st.sampled_from([0.1, 0.2, 0.3, 0.4]), st.sampled_from([0.5, 0.6, 0.7])), min_size=1)
+
+
+@given(figures, st.integers(1, 4))
+def test_agrees_with_the_words(figures: list[tuple[float, float]], patience: int) -> None:
+    """An epoch is progress if its loss is below, or its accuracy above, that of every epoch before it."""
+    progress = [
+        all(loss < before for before, _ in figures[:epoch]) or all(score > before for _, before in figures[:epoch])
+        for epoch, (loss, score) in enumerate(figures)
+    ]
+    stops = [e for e in range(patience, len(figures)) if not any(progress[e - patience + 1 : e + 1])]
+    end = stops[0] if stops else len(figures) - 1
+    stopping = EarlyStopping(patience)
+    model, answers, _ = run(stopping, figures)
+    assert len(answers) == end + 1 and answers[-1] == bool(stops)
+    stopping.restore(model)
+    assert model.epoch == max(e for e in range(end + 1) if progress[e])
