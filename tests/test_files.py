@@ -84,7 +84,7 @@ def test_write_text_is_utf8(tmp_path: Path) -> None:
 def test_atomic_path_does_not_replace_a_folder(tmp_path: Path) -> None:
     (tmp_path / "target").mkdir()
     (tmp_path / "target" / "inside").write_text("old")
-    with pytest.raises(OSError):  # noqa: PT011, SIM117
+    with pytest.raises(OSError):  # noqa: SIM117
         with atomic_path(tmp_path / "target") as temporary:
             temporary.write_text("new")
     assert contents(tmp_path) == {"target/inside": "old"}

@@ -1,7 +1,7 @@
 """Convection-diffusion networks for learning from few labels."""
 
 from condiff.diffusion import Certificate, Diffusion, certify, diffusion_time
-from condiff.estimators import COINClassifier, COINRegressor
+from condiff.estimators import COINClassifier, COINRegressor, load
 from condiff.graph import Graph, kernel_graph
 from condiff.model import COIN
 
@@ -17,4 +17,5 @@ __all__ = [
     "certify",
     "diffusion_time",
     "kernel_graph",
+    "load",
 ]

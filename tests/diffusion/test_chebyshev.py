@@ -8,12 +8,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import expm
-from torch import Tensor
-
-from condiff.diffusion import Chebyshev, Exact
-from condiff.diffusion.chebyshev import chebyshev_degree
-from condiff.errors import InvalidInputError
-from condiff.graph import DenseLaplacian
 from tests.diffusion.problems import (
     PROBLEMS,
     Problem,
@@ -25,6 +19,12 @@ from tests.diffusion.problems import (
     random_weights,
     with_weights,
 )
+from torch import Tensor
+
+from condiff.diffusion import Chebyshev, Exact
+from condiff.diffusion.chebyshev import chebyshev_degree
+from condiff.errors import InvalidInputError
+from condiff.graph import DenseLaplacian
 
 kinds = pytest.mark.parametrize("kind", ["dense", "sparse"])
 

@@ -5,8 +5,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from condiff.diffusion import Euler, Exact, certify
 from tests.diffusion.problems import (
     PROBLEMS,
     Problem,
@@ -20,6 +18,8 @@ from tests.diffusion.problems import (
     random_weights,
     with_weights,
 )
+
+from condiff.diffusion import Euler, Exact, certify
 
 named = pytest.mark.parametrize("problem", PROBLEMS, ids=lambda p: p.name)
 kinds = pytest.mark.parametrize("kind", ["dense", "sparse"])

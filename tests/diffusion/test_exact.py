@@ -6,8 +6,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import expm
-
-from condiff.diffusion import Exact
 from tests.diffusion.problems import (
     PROBLEMS,
     Problem,
@@ -18,6 +16,8 @@ from tests.diffusion.problems import (
     random_weights,
     with_weights,
 )
+
+from condiff.diffusion import Exact
 
 kinds = pytest.mark.parametrize("kind", ["dense", "sparse"])
 

@@ -7,10 +7,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from condiff.diffusion import Implicit
-from condiff.errors import InvalidInputError
-from condiff.graph import DenseLaplacian
 from tests.diffusion.problems import (
     PROBLEMS,
     Problem,
@@ -21,6 +17,10 @@ from tests.diffusion.problems import (
     random_u,
     random_weights,
 )
+
+from condiff.diffusion import Implicit
+from condiff.errors import InvalidInputError
+from condiff.graph import DenseLaplacian
 
 kinds = pytest.mark.parametrize("kind", ["dense", "sparse"])
 

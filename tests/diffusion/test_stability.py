@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests.diffusion.problems import PROBLEMS, Problem, complete, cycle, dense_laplacian, operator_of, random_weights
 
 from condiff.diffusion import Certificate, Euler, certify, stability
 from condiff.errors import CondiffError, StepSizeError, StepSizeWarning
 from condiff.graph import DenseLaplacian, Graph, SparseLaplacian
-from tests.diffusion.problems import PROBLEMS, Problem, complete, cycle, dense_laplacian, operator_of, random_weights
 
 kinds = pytest.mark.parametrize("kind", ["dense", "sparse"])
 
@@ -103,13 +103,12 @@ def test_a_wrong_bound_is_not_called_definite() -> None:
     assert not stability._is_definite(operator, 6.0)  # singular
 
 
-def test_an_eigenvalue_that_the_random_start_missed_is_still_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stability, "_lanczos", lambda operator: (1.0, 200))
-    monkeypatch.setattr(stability, "_FAILURE_PROBABILITY", 1e-9)
-    certificate = certify(random_operator := operator_of(random_weights(30, 0)))
-    # Not definite at 1, so no proof by factorisation is claimed.
-    assert certificate.evidence != "factorisation"
-    assert random_operator.n_nodes == 30
+def test_an_eigenvalue_that_lanczos_missed_is_not_called_proved(monkeypatch: pytest.MonkeyPatch) -> None:
+    weights = random_weights(30, 0)
+    monkeypatch.setattr(stability, "_lanczos", lambda operator: (1.0, 2))
+    certificate = certify(operator_of(weights))
+    assert certificate.evidence == "gershgorin"  # two steps prove nothing, and 1 I - L is indefinite
+    assert certificate.lambda_max_bound >= np.linalg.eigvalsh(dense_laplacian(weights))[-1]
 
 
 @kinds

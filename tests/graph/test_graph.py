@@ -152,7 +152,7 @@ def test_unknown_normalisations_are_refused() -> None:
     graph = Graph.of(SYMMETRIC)
     with pytest.raises(InvalidInputError, match="self_loops must be 'add', 'remove' or 'keep', not 'yes'"):
         graph.normalised(self_loops="yes")  # type: ignore[arg-type]
-    with pytest.raises(InvalidInputError, match="normalisation must be .* not 'left'"):
+    with pytest.raises(InvalidInputError, match=r"normalisation must be .* not 'left'"):
         graph.normalised("left")  # type: ignore[arg-type]
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.diffusion.problems import dense_laplacian, random_u, random_weights
 from torch import Tensor
 
 from condiff.errors import InvalidInputError
 from condiff.graph import DenseLaplacian, Graph, Laplacian, SparseLaplacian, laplacian
-from tests.diffusion.problems import dense_laplacian, random_u, random_weights
 
 N = 9
 WEIGHTS = {"undirected": random_weights(N, 0), "directed": random_weights(N, 1, directed=True)}

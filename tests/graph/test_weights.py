@@ -7,21 +7,31 @@ import pytest
 import scipy.sparse as sp
 
 from condiff.errors import InvalidInputError
-from condiff.graph import Graph, kernel_graph, kernel_rows, nearest
+from condiff.graph import Graph, PointGraph, kernel_graph
+
+
+def literal_rows(points: np.ndarray, n_top: int, sigma: int, tuning: str = "row") -> np.ndarray:
+    """The truncated Gaussian as its definition says, with dense loops."""
+    n = len(points)
+    distances = np.array([[np.linalg.norm(a - b) for b in points] for a in points])
+    ranked = np.sort(distances, axis=1)  # the point itself comes first, at distance 0
+    bandwidth = ranked[:, sigma - 1]
+    weights = np.zeros((n, n))
+    for i in range(n):
+        for j in range(n):
+            if distances[i, j] < ranked[i, n_top - 1]:
+                other = bandwidth[j] if tuning == "pair" else bandwidth[i]
+                weights[i, j] = np.exp(-(distances[i, j] ** 2) / (bandwidth[i] * other))
+    return weights
+
+
+def normalised(weights: np.ndarray) -> np.ndarray:
+    degree = np.diag(weights.sum(axis=1) ** -0.5)
+    return degree @ weights @ degree
 
 
 def literal(points: np.ndarray, n_top: int, sigma: int) -> np.ndarray:
-    """The kernel graph as its definition says, with dense loops."""
-    n = len(points)
-    weights = np.zeros((n, n))
-    for i in range(n):
-        distances = np.array([np.linalg.norm(points[i] - points[j]) for j in range(n)])
-        ranked = np.sort(distances)  # the point itself comes first, at distance 0
-        for j in range(n):
-            if distances[j] < ranked[n_top - 1]:
-                weights[i, j] = np.exp(-((distances[j] / ranked[sigma - 1]) ** 2))
-    degree = np.diag(weights.sum(axis=1) ** -0.5)
-    weights = degree @ weights @ degree
+    weights = normalised(literal_rows(points, n_top, sigma))
     return (weights + weights.T) / 2
 
 
@@ -57,31 +67,54 @@ def test_cosine_is_the_kernel_graph_of_unit_rows() -> None:
     np.testing.assert_allclose(actual, literal(unit, 6, 3), rtol=1e-10, atol=1e-15)
 
 
-def test_duplicates_only_join_evenly_and_finitely() -> None:
-    graph = kernel_graph(np.ones((6, 3)), 4, 2)
-    assert np.isfinite(graph.weights.data).all()
-    rows = kernel_rows(nearest(np.ones((6, 3)), 4), 2, n_points=6)
-    assert np.array_equal(rows.toarray().sum(axis=1), np.full(6, 4.0))
-    assert set(rows.data) == {1.0}
+@pytest.mark.parametrize(("n_top", "sigma"), [(8, 4), (20, 3)])
+def test_pairwise_tuning_equals_its_definition(n_top: int, sigma: int) -> None:
+    weights = literal_rows(gaussian(), n_top, sigma, "pair")
+    actual = kernel_graph(gaussian(), n_top, sigma, tuning="pair")
+    np.testing.assert_allclose(actual.weights.toarray(), normalised((weights + weights.T) / 2), rtol=1e-10, atol=1e-15)
+    assert actual.is_symmetric
+
+
+@pytest.mark.parametrize("tuning", ["row", "pair"])
+def test_duplicates_only_join_evenly_and_finitely(tuning: Any) -> None:
+    built = PointGraph.build(np.ones((6, 3)), 4, 2, tuning=tuning)
+    assert np.isfinite(built.graph.weights.data).all()
+    assert np.all(built.graph.weights.data > 0)
+    assert np.array_equal(built.bandwidth, np.ones(6))
+    if tuning == "row":  # four neighbours each, all of weight one
+        assert np.array_equal(built.degree, np.full(6, 4.0))
 
 
 def test_a_bandwidth_of_zero_gives_way_to_the_next_positive_distance() -> None:
     points = np.array([[0.0], [0.0], [0.0], [1.0], [3.0], [7.0]])
-    rows = kernel_rows(nearest(points, 5), 2, n_points=6).toarray()
-    np.testing.assert_allclose(rows[0], [1.0, 1.0, 1.0, np.exp(-1.0), 0.0, 0.0])
-    # Without duplicates at hand the rank's own distance counts: from 7, the second nearest is 3, at distance 4.
-    np.testing.assert_allclose(rows[5, [3, 4, 5]], [np.exp(-((6 / 4) ** 2)), np.exp(-1.0), 1.0])
+    built = PointGraph.build(points, 5, 2)
+    # The last point has no duplicate: its second nearest is 3, at distance 4.
+    assert built.bandwidth.tolist() == [1.0, 1.0, 1.0, 1.0, 2.0, 4.0]
+    assert built.degree[0] == pytest.approx(3 + np.exp(-1.0))
 
 
-def test_rows_of_queries_need_not_be_square() -> None:
-    points = gaussian()
-    rows = kernel_rows(nearest(points[:40], 6, queries=points[40:]), 3, n_points=40)
-    assert rows.shape == (20, 40)
-    assert np.array_equal(np.diff(rows.indptr), np.full(20, 5))
-    distances = np.sort(np.linalg.norm(points[40] - points[:40], axis=1))
-    np.testing.assert_allclose(
-        np.sort(rows[[0]].data)[::-1], np.exp(-((distances[:5] / distances[2]) ** 2)), rtol=1e-10
-    )
+@pytest.mark.parametrize("tuning", ["row", "pair"])
+def test_a_new_point_hangs_on_the_graph_as_if_it_had_been_in_it(tuning: Any) -> None:
+    points, queries = gaussian()[:50], gaussian()[50:]
+    built = PointGraph.build(points, 6, 3, tuning=tuning)
+    rows = built.rows_of(points, queries).toarray()
+    assert rows.shape == (10, 50)
+    for query, row in zip(queries, rows, strict=True):
+        distances = np.linalg.norm(points - query, axis=1)
+        ranked = np.sort([0.0, *distances])
+        other = built.bandwidth if tuning == "pair" else ranked[2]
+        weights = np.where(distances < ranked[5], np.exp(-(distances**2) / (ranked[2] * other)), 0.0)
+        np.testing.assert_allclose(row, weights / np.sqrt((1 + weights.sum()) * built.degree), rtol=1e-10, atol=1e-15)
+
+
+def test_the_degrees_of_the_graph_are_those_before_the_normalisation() -> None:
+    built = PointGraph.build(gaussian(), 8, 4)
+    np.testing.assert_allclose(built.degree, literal_rows(gaussian(), 8, 4).sum(axis=1), rtol=1e-12)
+
+
+def test_an_unknown_tuning() -> None:
+    with pytest.raises(InvalidInputError, match="tuning must be 'row' or 'pair', not 'column'"):
+        kernel_graph(gaussian(), tuning="column")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("rank", [0, 1, 9])

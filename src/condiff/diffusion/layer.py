@@ -92,7 +92,7 @@ class Diffusion(nn.Module):
         operator = laplacian(graph, u.dtype, u.device)
         strength = self.strength_on(operator)
         if self.solver.limited and self.strength != "auto" and self.layers:
-            value = float(strength)
+            value = float(strength.detach()) if isinstance(strength, Tensor) else strength
             if value * max_diagonal(operator) > 1.0:  # the certificate is worth its eigenvalue only past this
                 certify(operator).check(value, strict=self.strict)
         if self.dropout.p == 0.0 or not self.training:

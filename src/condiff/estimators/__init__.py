@@ -1,6 +1,7 @@
 """scikit-learn estimators: fit on a few labels, answer for everything."""
 
 from condiff.estimators.classifier import COINClassifier
+from condiff.estimators.loading import load
 from condiff.estimators.regressor import COINRegressor
 
-__all__ = ["COINClassifier", "COINRegressor"]
+__all__ = ["COINClassifier", "COINRegressor", "load"]

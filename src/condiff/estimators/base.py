@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Callable
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,6 +22,7 @@ from condiff.convection import Residual
 from condiff.diffusion import SOLVERS, Certificate, Diffusion, certify, diffusion_time
 from condiff.diffusion.stability import max_diagonal
 from condiff.errors import InvalidInputError, UnlabelledComponentWarning
+from condiff.estimators import persistence
 from condiff.estimators.domain import Domain
 from condiff.estimators.induction import follow
 from condiff.estimators.labels import Items
@@ -140,8 +142,8 @@ class BaseCOIN(BaseEstimator):  # type: ignore[misc]
             source = X if adjacency is None else adjacency
             if adjacency is None and X.shape[0] != X.shape[1]:
                 raise InvalidInputError(
-                    "graph='precomputed' needs fit(X, y, adjacency=...), or a square adjacency in the place of X, which "
-                    f"is {X.shape[0]} x {X.shape[1]}"
+                    "graph='precomputed' needs fit(X, y, adjacency=...), or a square adjacency in the place of X; "
+                    f"X is {X.shape[0]} x {X.shape[1]}"
                 )
             purpose = type(self).__name__
             self._domain = Domain.of_graph(nodes, source, purpose=purpose, extensible=adjacency is not None, **shared)
@@ -282,7 +284,7 @@ class BaseCOIN(BaseEstimator):  # type: ignore[misc]
         domain = self._domain
         if self.graph == "precomputed" and adjacency is None:
             warnings.warn(
-                f"{rows.shape[0]} points are not in the graph and came without adjacency: the base network answers alone",
+                f"{rows.shape[0]} points are new and came without adjacency: the base network answers them alone",
                 UserWarning,
                 stacklevel=4,
             )
@@ -291,6 +293,44 @@ class BaseCOIN(BaseEstimator):  # type: ignore[misc]
         weights = sp.csr_array(weights @ sp.diags_array((~self._unreached).astype(np.float64)))
         operator = domain.graph.laplacian(torch.float64)
         return follow(self.models_[0].diffusion, operator, self._base, self._base_output(rows), weights)
+
+    # ---- persistence ----------------------------------------------------------------------------------------------
+
+    def save(self, folder: str | Path, metadata: Any = None) -> Path:
+        """Write the fitted model to a folder: safetensors and JSON with checksums, no pickle; see :func:`condiff.load`.
+
+        The folder holds the training points, because answers for new points need their neighbours among them.
+        ``metadata`` may be any JSON value; the loaded model has it as ``metadata_``.
+        """
+        check_is_fitted(self)
+        params = self.get_params(deep=False)
+        if callable(params["graph"]):
+            raise InvalidInputError("a model whose graph is a function cannot be saved; pass its result as adjacency")
+        if not isinstance(params["random_state"], int | np.integer | None):
+            params["random_state"] = None  # a generator has moved on since; the fit is not repeated on loading
+        return persistence.save_state(Path(folder), type(self).__name__, params, self._state(), metadata)
+
+    def _state(self) -> dict[str, Any]:
+        """Everything that the fit has set, in terms of arrays and plain values."""
+        fitted = {name: value for name, value in vars(self).items() if name not in self.get_params(deep=False)}
+        fitted.pop("metadata_", None)
+        fitted["models_"] = [{k: v.numpy() for k, v in m.convection.state_dict().items()} for m in self.models_]
+        fitted["_domain"] = self._domain.to_dict()
+        return fitted
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        self._domain = Domain.from_dict(state.pop("_domain"))
+        diffusion = Diffusion(state["layers_"], state["strength_"], solver=self.solver, strict=self.strict)
+        parameters = state.pop("models_")
+        n_outputs, width = parameters[0]["readout.weight"].shape
+        n_inputs = parameters[0]["blocks.0.weight"].shape[1]
+        self.models_ = []
+        for arrays in parameters:
+            model = COIN(Residual(n_inputs, n_outputs, width=width).double(), diffusion, head=self._head).eval()
+            model.convection.load_state_dict({name: torch.as_tensor(value) for name, value in arrays.items()})
+            self.models_.append(model)
+        self.__dict__.update(state)
 
 
 def _print_epoch(epoch: int, loss: float) -> None:

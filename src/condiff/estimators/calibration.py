@@ -1,7 +1,8 @@
 """One temperature that turns diffused outputs into honest probabilities.
 
-Diffusion and weight decay leave outputs whose order is right but whose size says little: on Citeseer every value can lie
-within 0.01 of 1/6. ``p ~ u^(1/T)`` keeps the order, and T is fitted on outputs for points whose labels were held out.
+Diffusion and weight decay leave outputs whose order is right but whose size says little: on Citeseer every value may
+lie within 0.01 of 1/6. ``p ~ u^(1/T)`` keeps the order, and T is fitted on outputs for points whose labels were held
+out.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from condiff.errors import InvalidInputError
 from condiff.estimators.features import FeatureMap, Scaling
-from condiff.estimators.nodes import Nodes, find_rows
+from condiff.estimators.nodes import Nodes, find_rows, fingerprints
 from condiff.graph import Graph, Metric, PointGraph
 
 
@@ -96,6 +96,18 @@ class Domain:
         """Call a function of the distinct rows for their graph."""
         source = function(nodes.points)
         return cls.of_graph(nodes, source, scaling=scaling, width=width, purpose=purpose, extensible=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Arrays and plain values; the fingerprints follow from the points."""
+        plain = {name: value for name, value in vars(self).items() if name not in ("fingerprints", "features", "graph")}
+        return plain | {"features": vars(self.features), "weights": self.graph.weights}
+
+    @classmethod
+    def from_dict(cls, state: dict[str, Any]) -> Domain:
+        """The inverse of :meth:`to_dict`."""
+        state = dict(state)
+        features, graph = FeatureMap(**state.pop("features")), Graph.of(state.pop("weights"))
+        return cls(fingerprints=fingerprints(state["points"]), features=features, graph=graph, **state)
 
     def in_own_form(self, rows: Any) -> Any:
         """Rows as dense or CSR, whichever the nodes are."""

@@ -19,8 +19,8 @@ def follow(diffusion: Diffusion, operator: Laplacian, at_nodes: Array, at_new: A
     """Diffuse the base output of new points along with that of the nodes.
 
     Each layer moves a new point towards the weighted mean of its neighbours, as it would if it were a node: for
-    explicit layers by the step ``strength * sum of weights`` from the neighbours' values before the layer; for the other
-    solvers by the exact relaxation towards the mean of their values before and after it.
+    explicit layers by the step ``strength * sum of weights`` from the neighbours' values before the layer; for the
+    other solvers by the exact relaxation towards the mean of their values before and after it.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ _ARRAYS = "arrays.safetensors"
 _DESCRIPTION = "model.json"
 
 
-def save_state(folder: Path, kind: str, params: dict[str, Any], state: dict[str, Any], metadata: Any) -> None:
+def save_state(folder: Path, kind: str, params: dict[str, Any], state: dict[str, Any], metadata: Any) -> Path:
     """Write a model folder, whole or not at all.
 
     Parameters
@@ -52,6 +52,7 @@ def save_state(folder: Path, kind: str, params: dict[str, Any], state: dict[str,
         content["files"] = {_ARRAYS: sha256(temporary / _ARRAYS)}
         content["checksum"] = _checksum(content)
         write_text(temporary / _DESCRIPTION, json.dumps(content, indent=2, allow_nan=False) + "\n")
+    return folder
 
 
 def load_state(folder: Path) -> dict[str, Any]:
