@@ -42,6 +42,8 @@ def atomic_folder(target: Path) -> Iterator[Path]:
     try:
         yield temporary
         temporary.chmod(0o777 & ~_umask())
+        for path in temporary.rglob("*"):  # some writers make files for the owner alone
+            path.chmod((0o777 if path.is_dir() else 0o666) & ~_umask())
         if target.is_dir():  # a plain file is not ours to replace: the renaming below fails
             target.replace(retired)
         try:

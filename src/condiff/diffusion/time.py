@@ -20,7 +20,7 @@ _LONGEST_REACH = 20_000.0
 
 
 def diffusion_time(operator: Laplacian, dimension: float, *, probes: int = 32, seed: int = 0) -> float:
-    r"""The time t at which the heat trace :math:`\operatorname{tr} e^{-tL} = \sum_k e^{-t \lambda_k}` equals ``dimension``.
+    r"""The time at which the heat trace :math:`\operatorname{tr} e^{-tL} = \sum_k e^{-t \lambda_k}` is ``dimension``.
 
     The trace counts the modes that time t has not yet smoothed away: n at t = 0, and the number of connected components
     in the end. It is measured on random signs z as the mean of :math:`\|e^{-tL/2} z\|^2`, whose relative error is

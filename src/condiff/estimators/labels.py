@@ -74,6 +74,9 @@ def held_out_folds(items: Items, strata: NDArray[np.int64], folds: int) -> NDArr
     held out, because nothing would be left to learn it from. Nodes are in the order of their fingerprints, which is as
     good as random and does not depend on the order of the data.
     """
+    none = np.zeros((0, len(items.nodes)), dtype=bool)
+    if folds < 2:
+        return none
     fold_of = np.full(len(items.nodes), -1)
     taken: set[int] = set()
     shift = 0
@@ -85,7 +88,7 @@ def held_out_folds(items: Items, strata: NDArray[np.int64], folds: int) -> NDArr
         for position, node in enumerate(members):
             fold_of[items.nodes == node] = (position + shift) % folds
         shift += len(members)
-    if folds < 2 or len(np.unique(items.nodes[fold_of >= 0])) < _FEWEST_HELD_OUT:
-        return np.zeros((0, len(items.nodes)), dtype=bool)
+    if len(np.unique(items.nodes[fold_of >= 0])) < _FEWEST_HELD_OUT:
+        return none
     masks = fold_of == np.arange(folds)[:, None]
     return np.asarray(masks[masks.any(axis=1)])

@@ -22,6 +22,12 @@ _ARRAYS = "arrays.safetensors"
 _DESCRIPTION = "model.json"
 
 
+def check_folder(folder: Path) -> None:
+    """Refuse a place that holds anything but a model: saving replaces the whole folder."""
+    if folder.exists() and not (folder / _DESCRIPTION).is_file() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InvalidInputError(f"{folder} exists and is not a condiff model; choose another name or remove it")
+
+
 def save_state(folder: Path, kind: str, params: dict[str, Any], state: dict[str, Any], metadata: Any) -> Path:
     """Write a model folder, whole or not at all.
 
@@ -36,8 +42,7 @@ def save_state(folder: Path, kind: str, params: dict[str, Any], state: dict[str,
     metadata
         JSON values that travel along.
     """
-    if folder.exists() and not (folder / _DESCRIPTION).is_file() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InvalidInputError(f"{folder} exists and is not a condiff model; choose another name or remove it")
+    check_folder(folder)
     arrays: dict[str, NDArray[Any]] = {}
     content = {
         "format": FORMAT,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -37,12 +38,9 @@ def class_targets(y: Any, keep: NDArray[np.bool_]) -> ClassTargets:
     given = labels[~missing]
     if given.size == 0:
         raise InvalidInputError("every target is missing: at least two classes need one labelled point each")
+    given = _natural(given)
     check_classification_targets(given)
-    try:
-        classes, present = np.unique(given, return_inverse=True)
-    except TypeError as error:
-        kinds = sorted({type(value).__name__ for value in given})
-        raise InvalidInputError(f"the labels mix {' and '.join(kinds)}; make them all of one kind") from error
+    classes, present = np.unique(given, return_inverse=True)
     if len(classes) < 2:
         hint = "; note that -1 marks points without a label" if labels.dtype.kind in "iu" and missing.any() else ""
         raise InvalidInputError(
@@ -75,6 +73,24 @@ def value_targets(y: Any, keep: NDArray[np.bool_]) -> tuple[NDArray[np.float64],
     if np.isnan(matrix).all():
         raise InvalidInputError("every target is missing: at least one point needs a value")
     return matrix, values.ndim == 1
+
+
+def _natural(labels: NDArray[Any]) -> NDArray[Any]:
+    """Labels among objects as an array of their own kind; strings stay objects."""
+    if labels.dtype.kind != "O":
+        return labels
+    kinds = {_kind(label) for label in labels}
+    if len(kinds) > 1:
+        raise InvalidInputError(f"the labels mix {' and '.join(sorted(kinds))}; make them all of one kind")
+    return labels if kinds == {"text"} else np.array(labels.tolist())
+
+
+def _kind(label: Any) -> str:
+    if isinstance(label, str):
+        return "text"
+    if isinstance(label, bool | np.bool_):
+        return "truth values"
+    return "numbers" if isinstance(label, Real) else type(label).__name__
 
 
 def _missing_labels(labels: NDArray[Any]) -> NDArray[np.bool_]:

@@ -1,0 +1,124 @@
+"""``condiff fit``: from a table with a few labels to a model folder."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.table import Table as Grid
+
+from condiff.cli.output import console, print_json
+from condiff.datasets.columns import ColumnEncoder
+from condiff.datasets.tables import encode_classes, infer_task, read_table, regression_values
+from condiff.errors import InvalidInputError
+from condiff.estimators import COINClassifier, COINRegressor
+from condiff.estimators.persistence import check_folder
+
+
+def command(
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="A CSV, TSV, Parquet or NPZ file.")],
+    target: Annotated[
+        str, typer.Option(metavar="COLUMN", help="The column to learn; leave its cells empty where you do not know.")
+    ],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write the model.")],
+    task: Annotated[
+        str, typer.Option(help="classification, regression, or auto: numbers with fractions are a regression.")
+    ] = "auto",
+    drop: Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Do not learn from this column.")] = None,
+    keep: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="Learn from this column even if it looks like an id.")
+    ] = None,
+    categorical: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="Numbers in this column are names, such as zip codes.")
+    ] = None,
+    n_neighbors: Annotated[int, typer.Option(min=2, help="Neighbours that a point is joined to, itself counted.")] = 12,
+    layers: Annotated[
+        int | None, typer.Option(min=0, help="Diffusion layers; chosen from the graph by default.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the initialisations.")] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON list and nothing else.")] = False,
+) -> None:
+    """Learn from a table of which only a few rows are labelled.
+
+    Rows whose target is empty take part: the model diffuses its answers over a graph of all rows. Numeric columns are
+    standardised, categories one-hot encoded, missing values filled and flagged; what was done is printed.
+
+    Example: [bold]condiff fit flowers.csv --target species --out flowers-model[/bold]
+    """
+    started = time.perf_counter()
+    if task not in ("auto", "classification", "regression"):
+        raise InvalidInputError(f"--task must be auto, classification or regression, not {task!r}")
+    check_folder(out)
+    table = read_table(data, as_text=categorical or ())
+    values = table.target(target)
+    where = f"target column {target!r} of {data}"
+    encoder = ColumnEncoder.fit(table, exclude=[target, *(drop or ())], keep=keep or ())
+    X = encoder.transform(table)
+    chosen = infer_task(values) if task == "auto" else task
+    options: dict[str, Any] = {"n_neighbors": n_neighbors, "random_state": seed}
+    if layers is not None:
+        options["layers"] = layers
+    model: COINClassifier | COINRegressor
+    if chosen == "classification":
+        codes, classes = encode_classes(values, where)
+        labels = np.array([classes[code] if code >= 0 else None for code in codes], dtype=object)
+        model = COINClassifier(**options).fit(X, labels)
+        labelled = {
+            str(label): int(count) for label, count in zip(classes, np.bincount(codes[codes >= 0]), strict=True)
+        }
+    else:
+        numbers = regression_values(values, where)
+        model = COINRegressor(**options).fit(X, numbers)
+        labelled = {"values": int(np.isfinite(numbers).sum())}
+    model.save(out, {"encoder": encoder.to_dict(), "target": target, "task": chosen, "data": data.name})
+    summary = {
+        "task": chosen,
+        "rows": table.n_rows,
+        "labelled": labelled,
+        "columns": encoder.report(),
+        "nodes": model.graph_.n_nodes,
+        "edges": model.graph_.n_edges,
+        "unreached": int(model.unlabelled_component_.sum()),
+        "layers": model.layers_,
+        "strength": model.strength_,
+        "certificate": model.certificate_.to_dict(),
+        "cv_score": None if np.isnan(model.cv_score_) else model.cv_score_,
+        "seconds": time.perf_counter() - started,
+        "model": str(out),
+    }
+    if json:
+        print_json([summary])
+    else:
+        _show(summary, model)
+
+
+def _show(summary: dict[str, Any], model: COINClassifier | COINRegressor) -> None:
+    grid = Grid(box=None, show_header=False, pad_edge=False)
+    grid.add_column(style="bold")
+    grid.add_column(overflow="fold")
+    total = sum(summary["labelled"].values())
+    shown = ", ".join(f"{label} {count}" for label, count in list(summary["labelled"].items())[:12])
+    shown += ", ..." if len(summary["labelled"]) > 12 else ""
+    grid.add_row("data", f"{summary['rows']} rows, {total} labelled: {shown} ({summary['task']})")
+    for position, line in enumerate(summary["columns"]):
+        grid.add_row("columns" if position == 0 else "", line)
+    unreached = f", {summary['unreached']} rows out of every label's reach" if summary["unreached"] else ""
+    grid.add_row("graph", f"{summary['nodes']} points, {summary['edges']} edges{unreached}")
+    problem = model.certificate_.problem(model.strength_)
+    limit = f"certified: up to {model.certificate_.positivity_limit:.3g} nothing leaves its range"
+    grid.add_row(
+        "diffusion",
+        f"{model.layers_} layers of {model.strength_:.3g}, time {model.diffusion_time_:.3g}; {problem or limit}",
+    )
+    if summary["cv_score"] is None:
+        grid.add_row("score", "too few labels to hold some out; at least ten are needed")
+    elif summary["task"] == "classification":
+        grid.add_row("score", f"{100 * summary['cv_score']:.1f} % accuracy on held-out labels ({model.folds} folds)")
+    else:
+        grid.add_row("score", f"R^2 {summary['cv_score']:.3f} on held-out labels ({model.folds} folds)")
+    grid.add_row("model", f"{summary['model']}, in {summary['seconds']:.1f} s")
+    grid.add_row("next", f"condiff predict {summary['model']} DATA --out answers.csv")
+    console.print(grid)

@@ -1,0 +1,78 @@
+"""``condiff predict``: answers of a saved model for the rows of a table."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from condiff.cli.output import console, print_json
+from condiff.datasets.cells import load_pandas
+from condiff.datasets.columns import ColumnEncoder
+from condiff.datasets.tables import read_table
+from condiff.errors import InvalidFileError, InvalidInputError
+from condiff.estimators import COINClassifier, load
+from condiff.files import atomic_path
+
+
+def command(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A folder that condiff fit wrote.")],
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="A CSV, TSV, Parquet or NPZ file.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the answers: .csv or .parquet.")],
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON list and nothing else.")] = False,
+) -> None:
+    """Answer the rows of a table: its ids with label and probabilities, or with value.
+
+    Rows that the model was fitted on get their fitted answer, so predicting the same file completes it.
+
+    Example: [bold]condiff predict flowers-model flowers.csv --out answers.csv[/bold]
+    """
+    if out.suffix not in (".csv", ".parquet"):
+        raise InvalidInputError(f"--out must end in .csv or .parquet, but is {out}")
+    fitted = load(model)
+    if not isinstance(fitted.metadata_, dict) or "encoder" not in fitted.metadata_:
+        raise InvalidFileError(f"{model} was not written by condiff fit: use condiff.load in Python")
+    encoder = ColumnEncoder.from_dict(fitted.metadata_["encoder"])
+    table = read_table(data, as_text=encoder.text_columns)
+    X = encoder.transform(table)
+    columns: dict[str, list[Any]] = {"id": encoder.row_ids(table)}
+    if isinstance(fitted, COINClassifier):
+        probabilities = fitted.predict_proba(X)
+        labels = fitted.classes_[probabilities.argmax(axis=1)]
+        columns["label"] = labels.tolist()
+        columns["confidence"] = probabilities.max(axis=1).round(6).tolist()
+        for position, name in enumerate(fitted.classes_.tolist()):
+            columns[f"p_{name}"] = probabilities[:, position].round(6).tolist()
+        counts = {
+            str(label): count for label, count in sorted(Counter(columns["label"]).items(), key=lambda c: str(c[0]))
+        }
+        unsure = int((probabilities.max(axis=1) < 0.5).sum())
+        told = ", ".join(f"{label} {count}" for label, count in counts.items())
+        summary: dict[str, Any] = {"rows": table.n_rows, "labels": counts, "below_half": unsure, "out": str(out)}
+        line = f"{table.n_rows} rows: {told}; {unsure} with a confidence below one half"
+    else:
+        values = np.asarray(fitted.predict(X))
+        columns["value"] = values.tolist()
+        summary = {"rows": table.n_rows, "mean": float(values.mean()), "out": str(out)}
+        line = f"{table.n_rows} rows: values from {values.min():.4g} to {values.max():.4g}, mean {values.mean():.4g}"
+    _write(columns, out)
+    if json:
+        print_json([summary])
+    else:
+        console.print(line, markup=False)
+        console.print(f"written to {out}", markup=False)
+
+
+def _write(columns: dict[str, list[Any]], out: Path) -> None:
+    with atomic_path(out) as temporary:
+        if out.suffix == ".parquet":
+            load_pandas().DataFrame(columns).to_parquet(temporary, index=False)
+            return
+        with temporary.open("w", newline="", encoding="utf-8") as stream:
+            writer = csv.writer(stream)
+            writer.writerow(columns)
+            writer.writerows(zip(*columns.values(), strict=True))

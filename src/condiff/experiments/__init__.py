@@ -1,0 +1,1 @@
+"""Protocols that measure, one a file, and the figures of what they measured."""

@@ -1,0 +1,60 @@
+"""Pictures of what the experiments measured; matplotlib is loaded only when one is drawn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from condiff.errors import MissingDependencyError
+from condiff.experiments.demo import Run
+from condiff.files import atomic_path
+
+# Distinguishable with every common colour vision, in print too.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+
+
+def accuracy_against_time(runs: list[Run], target: Path) -> None:
+    """How far to diffuse: the accuracy of COIN against the diffusion time, relative to the automatic one."""
+    figure, axes = _axes((7.0, 4.2))
+    timed = [run for run in runs if run.time is not None]
+    for colour, labels in zip(COLOURS, sorted({run.labels for run in timed}), strict=False):
+        times = sorted({run.time for run in timed if run.labels == labels and run.time is not None})
+        found = [[100 * r.accuracy for r in timed if (r.labels, r.time) == (labels, time)] for time in times]
+        mean = np.array([np.mean(values) for values in found])
+        spread = np.array([np.std(values) for values in found])
+        noun = "label" if labels == 1 else "labels"
+        axes.plot(times, mean, "o-", color=colour, label=f"{labels} {noun} a class", markersize=4)
+        axes.fill_between(times, mean - spread, mean + spread, color=colour, alpha=0.15, linewidth=0)
+    axes.axvline(1.0, color="0.35", linestyle="--", linewidth=1)
+    axes.annotate("chosen from\nthe graph", (1.0, axes.get_ylim()[0]), (4, 6), textcoords="offset points", color="0.35")
+    axes.set_xscale("symlog", linthresh=0.03)
+    shown = [0, 0.03, 0.1, 0.3, 1, 3, 10]
+    axes.set_xticks(shown, [f"{tick:g}" for tick in shown])
+    axes.set_xlabel("diffusion time, relative to the automatic one (0: the network alone)")
+    axes.set_ylabel("accuracy on unlabelled digits (%)")
+    draws = len({run.draw for run in timed})
+    axes.set_title(f"COIN on the digits: mean and spread over {draws} draws of the labels", fontsize=10)
+    axes.legend(frameon=False, loc="lower right")
+    _save(figure, target)
+
+
+def _axes(size: tuple[float, float]) -> tuple[Any, Any]:
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingDependencyError("pictures need matplotlib: pip install 'condiff[plot]'") from error
+    figure = Figure(figsize=size, dpi=150, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color="0.9")
+    axes.set_axisbelow(True)
+    return figure, axes
+
+
+def _save(figure: Any, target: Path) -> None:
+    with atomic_path(target) as temporary:
+        figure.savefig(temporary, format=target.suffix.lstrip("."), metadata={"Software": None})
