@@ -61,6 +61,11 @@ def main() -> None:
                 raise
             error_line(str(error))
             sys.exit(2)
+        except OSError as error:  # a folder that cannot be written, a full disk
+            if debug:
+                raise
+            error_line(str(error))
+            sys.exit(2)
         except KeyboardInterrupt:
             error_line("interrupted")
             sys.exit(130)

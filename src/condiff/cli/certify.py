@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from condiff.cli.output import console, print_json
@@ -69,7 +70,11 @@ def _one_of(choices: Any, value: str) -> Any:
 
 def _show(dataset: NodeDataset, certificate: Certificate, strength: float | None, layers: int) -> None:
     table = Table(
-        box=None, show_header=False, pad_edge=False, title=f"Certificate of {dataset.name}", title_justify="left"
+        box=None,
+        show_header=False,
+        pad_edge=False,
+        title=f"Certificate of {escape(dataset.name)}",
+        title_justify="left",
     )
     table.add_row("nodes", f"{dataset.n_nodes}")
     table.add_row("edges", f"{dataset.n_edges}")

@@ -32,6 +32,7 @@ def command(
 
     Example: [bold]condiff demo --draws 20[/bold]
     """
+    figures.require_matplotlib()  # now rather than in a minute
     started = time.perf_counter()
     workers = jobs or os.cpu_count() or 1
     runs: list[demo.Run] = []

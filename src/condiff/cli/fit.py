@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from rich.markup import escape
 from rich.table import Table as Grid
 
 from condiff.cli.output import console, print_json
@@ -102,9 +103,9 @@ def _show(summary: dict[str, Any], model: COINClassifier | COINRegressor) -> Non
     total = sum(summary["labelled"].values())
     shown = ", ".join(f"{label} {count}" for label, count in list(summary["labelled"].items())[:12])
     shown += ", ..." if len(summary["labelled"]) > 12 else ""
-    grid.add_row("data", f"{summary['rows']} rows, {total} labelled: {shown} ({summary['task']})")
+    grid.add_row("data", f"{summary['rows']} rows, {total} labelled: {escape(shown)} ({summary['task']})")
     for position, line in enumerate(summary["columns"]):
-        grid.add_row("columns" if position == 0 else "", line)
+        grid.add_row("columns" if position == 0 else "", escape(line))
     unreached = f", {summary['unreached']} rows out of every label's reach" if summary["unreached"] else ""
     grid.add_row("graph", f"{summary['nodes']} points, {summary['edges']} edges{unreached}")
     problem = model.certificate_.problem(model.strength_)
@@ -119,6 +120,7 @@ def _show(summary: dict[str, Any], model: COINClassifier | COINRegressor) -> Non
         grid.add_row("score", f"{100 * summary['cv_score']:.1f} % accuracy on held-out labels ({model.folds} folds)")
     else:
         grid.add_row("score", f"R^2 {summary['cv_score']:.3f} on held-out labels ({model.folds} folds)")
-    grid.add_row("model", f"{summary['model']}, in {summary['seconds']:.1f} s")
-    grid.add_row("next", f"condiff predict {summary['model']} DATA --out answers.csv")
+    model_folder = escape(summary["model"])
+    grid.add_row("model", f"{model_folder}, in {summary['seconds']:.1f} s")
+    grid.add_row("next", f"condiff predict {model_folder} DATA --out answers.csv")
     console.print(grid)

@@ -14,7 +14,7 @@ from condiff.diffusion.euler import Euler
 from condiff.diffusion.exact import Exact
 from condiff.diffusion.implicit import Implicit
 from condiff.diffusion.solver import Solver
-from condiff.diffusion.stability import certify, max_diagonal
+from condiff.diffusion.stability import check_step, max_diagonal
 from condiff.errors import InvalidInputError
 from condiff.graph import Laplacian, laplacian
 
@@ -93,8 +93,7 @@ class Diffusion(nn.Module):
         strength = self.strength_on(operator)
         if self.solver.limited and self.strength != "auto" and self.layers:
             value = float(strength.detach()) if isinstance(strength, Tensor) else strength
-            if value * max_diagonal(operator) > 1.0:  # the certificate is worth its eigenvalue only past this
-                certify(operator).check(value, strict=self.strict)
+            check_step(operator, value, strict=self.strict)
         if self.dropout.p == 0.0 or not self.training:
             return self.solver(operator, u, strength, self.layers)
         for _ in range(self.layers):

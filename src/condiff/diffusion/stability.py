@@ -92,7 +92,8 @@ class Certificate:
 
 
 # With the version of the weights that it was measured on, which rises when they are changed in place.
-_known: weakref.WeakKeyDictionary[Laplacian, tuple[int, Certificate]] = weakref.WeakKeyDictionary()
+_known: weakref.WeakKeyDictionary[Graph | Laplacian, tuple[int, Certificate]] = weakref.WeakKeyDictionary()
+_warned: weakref.WeakKeyDictionary[Laplacian, set[float]] = weakref.WeakKeyDictionary()
 
 
 def max_diagonal(operator: Laplacian) -> float:
@@ -101,12 +102,23 @@ def max_diagonal(operator: Laplacian) -> float:
 
 
 def certify(graph: Graph | Laplacian | torch.Tensor) -> Certificate:
-    """Compute the certificate of a graph's Laplacian; one Laplacian object is measured only once."""
-    operator = laplacian(graph, torch.float64) if not isinstance(graph, Laplacian) else graph
-    version = operator.weights._version
-    if operator not in _known or _known[operator][0] != version:
-        _known[operator] = version, _measure(operator)
-    return _known[operator][1]
+    """Compute the certificate of a graph's Laplacian; one graph or Laplacian object is measured only once."""
+    if isinstance(graph, torch.Tensor):
+        return _measure(laplacian(graph, torch.float64))
+    version = graph.version if isinstance(graph, Laplacian) else 0
+    if graph not in _known or _known[graph][0] != version:
+        _known[graph] = version, _measure(graph if isinstance(graph, Laplacian) else graph.laplacian(torch.float64))
+    return _known[graph][1]
+
+
+def check_step(operator: Laplacian, strength: float, *, strict: bool) -> None:
+    """Warn where an explicit step is past a limit, once for each operator and strength, or raise with ``strict``."""
+    if strength * max_diagonal(operator) <= 1.0:  # the certificate is worth its eigenvalue only past this
+        return
+    warned = _warned.setdefault(operator, set())
+    if strict or strength not in warned:
+        warned.add(strength)
+        certify(operator).check(strength, strict=strict)
 
 
 def _measure(operator: Laplacian) -> Certificate:

@@ -21,7 +21,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from condiff.convection import Residual
 from condiff.diffusion import SOLVERS, Certificate, Diffusion, certify, diffusion_time
 from condiff.diffusion.stability import max_diagonal
-from condiff.errors import InvalidInputError, UnlabelledComponentWarning
+from condiff.errors import InvalidInputError, StepSizeWarning, UnlabelledComponentWarning
 from condiff.estimators import persistence
 from condiff.estimators.domain import Domain
 from condiff.estimators.induction import follow
@@ -33,9 +33,15 @@ from condiff.training import Training, fit_projected, projection
 
 Array = NDArray[np.float64]
 Penalty = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+ItemLosses = Callable[[Array, NDArray[np.int64]], Array]
 
 # Layers of a solver without a step-size limit: enough for the points outside the graph to follow the flow.
 _UNLIMITED_LAYERS = 10
+# Shares of the longest diffusion that are tried where labels can be held out; 0 is the network alone.
+SHORTER = (0.25, 0.0)
+_FEWEST_TO_CHOOSE = 20
+# Standard errors by which a shorter diffusion must be better: few labels are noisier judges than the graph.
+_CLEARLY = 1.0
 
 
 class BaseCOIN(BaseEstimator):  # type: ignore[misc]
@@ -146,7 +152,7 @@ class BaseCOIN(BaseEstimator):  # type: ignore[misc]
                     f"X is {X.shape[0]} x {X.shape[1]}"
                 )
             purpose = type(self).__name__
-            self._domain = Domain.of_graph(nodes, source, purpose=purpose, extensible=adjacency is not None, **shared)
+            self._domain = Domain.of_graph(nodes, source, purpose=purpose, extensible=True, **shared)
         elif self.graph == "knn":
             nodes = Nodes.merged(X, weights > 0)
             self._domain = Domain.of_points(
@@ -166,61 +172,119 @@ class BaseCOIN(BaseEstimator):  # type: ignore[misc]
         # diffusion: more degrees of freedom are kept.
         return 1.0 if self.graph == "knn" else 4.0
 
-    def _choose_diffusion(self, dimension: float) -> Diffusion:
+    def _longest_diffusion(self, dimension: float) -> Diffusion:
         """Layers and strength: as given, or such that ``dimension`` degrees of freedom are left."""
         operator = self._domain.graph.laplacian(torch.float32)
         largest = max_diagonal(operator)
         limit = 1.0 / largest if largest > 0 else 1.0
-        layers, strength = self.layers, self.strength
-        if layers == "auto":
-            time = diffusion_time(operator, dimension)
-            step = float(strength) if strength != "auto" else limit
-            if strength == "auto" and not SOLVERS[self.solver].limited:
-                step = max(time, limit) / _UNLIMITED_LAYERS
-            layers = max(1, math.ceil(time / step - 1e-9))
-            strength = step if strength != "auto" or time == 0 else time / layers
-        elif strength == "auto":
-            strength = limit
-        self.layers_, self.strength_ = int(layers), float(strength)
-        self.diffusion_time_ = self.layers_ * self.strength_
-        return Diffusion(self.layers_, self.strength_, solver=self.solver, strict=self.strict)
+        if self.layers != "auto":
+            return self._diffusion(self.layers, limit if self.strength == "auto" else self.strength)
+        time = diffusion_time(operator, dimension)
+        if self.strength != "auto":
+            return self._diffusion(math.ceil(time / self.strength - 1e-9), self.strength)
+        step = limit if SOLVERS[self.solver].limited else max(time, limit) / _UNLIMITED_LAYERS
+        layers = max(1, math.ceil(time / step - 1e-9))
+        return self._diffusion(layers, time / layers or limit)
+
+    def _diffusion(self, layers: int, strength: float) -> Diffusion:
+        return Diffusion(int(layers), float(strength), solver=self.solver, strict=self.strict)
 
     # ---- the fit --------------------------------------------------------------------------------------------------
 
-    def _train(
+    def _fit(
         self,
-        diffusion: Diffusion,
+        nodes: Nodes,
         items: Items,
         held_out: NDArray[np.bool_],
         n_outputs: int,
+        *,
+        dimension: float,
+        item_losses: ItemLosses,
         penalty: Penalty | None = None,
     ) -> Array:
-        """Fit all networks at once; returns the outputs of each fold's network at the items, (folds, items, outputs).
+        """Choose the diffusion, fit the networks through it, diffuse; returns the answers at the held-out items.
 
-        ``penalty`` gets ``u_0`` of shape (networks, n, outputs) and the weights, (networks, items).
+        Parameters
+        ----------
+        nodes, items
+            The training rows as nodes, and their targets.
+        held_out
+            Which items each fold leaves out, (folds, items).
+        n_outputs
+            Columns of ``u``.
+        dimension
+            Degrees of freedom that the longest diffusion leaves.
+        item_losses
+            From answers at the held-out items, and which items these are, to the loss of each.
+        penalty
+            Gets ``u_0`` of shape (networks, n, outputs) and the weights, (networks, items).
+        """
+        chosen = self._longest_diffusion(dimension)
+        if self.strength != "auto" and chosen.solver.limited and chosen.layers:
+            certify(self._domain.graph).check(float(self.strength), strict=self.strict)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", StepSizeWarning)  # it has been said
+            answers = self._fit_networks(chosen, items, held_out, n_outputs, item_losses, penalty)
+        self._diffuse(nodes, items)
+        return answers
+
+    def _fit_networks(
+        self,
+        longest: Diffusion,
+        items: Items,
+        held_out: NDArray[np.bool_],
+        n_outputs: int,
+        item_losses: ItemLosses,
+        penalty: Penalty | None,
+    ) -> Array:
+        """Let held-out labels choose among the longest diffusion and shorter ones, then fit with all labels."""
+        chosen = longest
+        fold, item = np.nonzero(held_out)
+        answers = np.zeros((0, n_outputs))
+        if len(held_out):
+            answers = self._train(chosen, items, ~held_out, n_outputs, penalty)[1][fold, item]
+            # Labels that were held out may ask for less diffusion than the graph allows, and must do so clearly.
+            shares = SHORTER if self.layers == "auto" and len(item) >= _FEWEST_TO_CHOOSE else ()
+            losses = item_losses(answers, item)
+            for share in shares:
+                shorter = self._diffusion(round(share * longest.layers), float(longest.strength))
+                tried = self._train(shorter, items, ~held_out, n_outputs, penalty)[1][fold, item]
+                gains = losses - item_losses(tried, item)
+                if gains.mean() > _CLEARLY * gains.std() / math.sqrt(len(gains)):
+                    chosen, answers, losses = shorter, tried, losses - gains
+        self.layers_, self.strength_ = chosen.layers, float(chosen.strength)
+        self.diffusion_time_ = self.layers_ * self.strength_
+        networks, _ = self._train(chosen, items, np.ones((self.n_inits, len(items.nodes)), bool), n_outputs, penalty)
+        self.models_ = [network.cpu().double().eval() for network in networks]
+        return answers
+
+    def _train(
+        self, diffusion: Diffusion, items: Items, used: NDArray[np.bool_], n_outputs: int, penalty: Penalty | None
+    ) -> tuple[list[COIN], Array]:
+        """Fit one network for each row of ``used``, on the items that it marks; returns them and their answers.
+
+        The answers are at all items, of shape (networks, items, outputs).
         """
         device, domain = torch.device(self.device), self._domain
         inputs = torch.as_tensor(domain.features.inputs(domain.points), dtype=torch.float32, device=device)
         operator = domain.graph.laplacian(torch.float32, device)
         project = projection(diffusion, operator, torch.as_tensor(items.nodes, device=device))
-        networks = self._new_networks(inputs.shape[1], n_outputs, diffusion, self.n_inits + len(held_out))
-        shares = np.concatenate([np.tile(items.weights, (self.n_inits, 1)), ~held_out * items.weights])
-        weight = torch.as_tensor(shares, dtype=torch.float32, device=device)
-        classes = self._head == "softmax"
+        networks = self._new_networks(inputs.shape[1], n_outputs, diffusion, len(used))
+        weight = torch.as_tensor(used * items.weights, dtype=torch.float32, device=device)
+        kind = torch.long if self._head == "softmax" else torch.float32
         fit_projected(
             networks,
             inputs,
             project,
-            torch.as_tensor(items.targets, dtype=torch.long if classes else torch.float32, device=device),
+            torch.as_tensor(items.targets, dtype=kind, device=device),
             weight,
             penalty=None if penalty is None else lambda u: penalty(u, weight),
             settings=Training("adam", self.learning_rate, weight_decay=self.weight_decay, epochs=self.epochs),
             on_epoch=_print_epoch if self.verbose else None,
         )
         with torch.no_grad():
-            held = [project(network.base(inputs)).cpu().double().numpy() for network in networks[self.n_inits :]]
-        self.models_ = [network.cpu().double().eval() for network in networks[: self.n_inits]]
-        return np.stack(held) if held else np.zeros((0, len(items.nodes), n_outputs))
+            answers = [project(network.base(inputs)).cpu().double().numpy() for network in networks]
+        return networks, np.stack(answers)
 
     def _new_networks(self, n_inputs: int, n_outputs: int, diffusion: Diffusion, number: int) -> list[COIN]:
         seeds = check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=number)

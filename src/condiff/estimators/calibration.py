@@ -29,7 +29,8 @@ def fit_temperature(u: NDArray[np.float64], codes: NDArray[np.int64], weights: N
     The targets are smoothed as in Platt's scaling, ``(N + 1) / (N + 2)`` for the true class: with few labels, all of
     them answered rightly, the loss alone would ask for certainty.
     """
-    total, n_classes = weights.sum(), u.shape[1]
+    weights = weights * (len(weights) / weights.sum())
+    total, n_classes = len(weights), u.shape[1]
     truth = np.full(u.shape, 1.0 / (total + 2.0) / (n_classes - 1))
     truth[np.arange(len(codes)), codes] = (total + 1.0) / (total + 2.0)
     logits = np.log(np.clip(u, _TINY, None))

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -15,9 +16,6 @@ from condiff.estimators.calibration import apply_temperature, fit_temperature
 from condiff.estimators.labels import Items, class_items, class_weights, held_out_folds
 from condiff.estimators.targets import UNLABELLED, class_targets
 from condiff.model import Head
-
-# Where no label speaks for the class sizes, how much a uniform guess does; fades as labels come in.
-_BALANCE = 0.3
 
 
 class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
@@ -58,7 +56,7 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         Weights of the classes in the loss.
     class_balance : float, "auto" or None, default="auto"
         Weight of a penalty on outputs whose mean strays from the smoothed label proportions. By default
-        ``0.3 * classes / labelled points``: it settles ties where labels are few, and fades as they come in.
+        ``classes / labelled points``: it settles ties where labels are few, and fades as they come in.
     calibration : "temperature" or None, default="temperature"
         Fit a temperature on held-out labels, where there are at least ten in classes of two or more.
     folds : int, default=5
@@ -184,18 +182,29 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         items = class_items(nodes.of_row[labelled], targets.codes[labelled], weights[labelled])
         items = class_weights(items, self.classes_, self.class_weight)
         n_classes = len(self.classes_)
-        diffusion = self._choose_diffusion(self._graph_factor() * np.sqrt(n_classes * items.n_labelled))
         held_out = held_out_folds(items, items.targets, self.folds)
-        outputs = self._train(diffusion, items, held_out, n_classes, self._balance_penalty(items))
+        item = np.nonzero(held_out)[1]
+
+        def log_losses(answers: Array, item: NDArray[np.int64]) -> Array:
+            temperature = fit_temperature(answers, items.targets[item], items.weights[item])
+            probabilities = apply_temperature(answers, temperature)
+            return np.asarray(-np.log(probabilities[np.arange(len(item)), items.targets[item]]))
+
+        answers = self._fit(
+            nodes,
+            items,
+            held_out,
+            n_classes,
+            dimension=self._graph_factor() * np.sqrt(n_classes * items.n_labelled),
+            item_losses=log_losses,
+            penalty=self._balance_penalty(items),
+        )
         self.temperature_, self.cv_score_ = 1.0, float("nan")
-        if len(held_out):
-            fold, item = np.nonzero(held_out)
+        if len(item):
             codes, shares = items.targets[item], items.weights[item]
-            answers = outputs[fold, item]
             self.cv_score_ = float(np.average(answers.argmax(axis=1) == codes, weights=shares))
             if self.calibration is not None:
-                self.temperature_ = fit_temperature(answers, codes, shares * len(shares) / shares.sum())
-        self._diffuse(nodes, items)
+                self.temperature_ = fit_temperature(answers, codes, shares)
         self.transduction_ = self.classes_[self._outputs_of_rows(nodes, X).argmax(axis=1)]
         return self
 
@@ -216,7 +225,7 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
 
     def _balance_penalty(self, items: Items) -> Penalty | None:
         n_classes, n_labelled = len(self.classes_), items.n_labelled
-        share = _BALANCE * n_classes / n_labelled if self.class_balance == "auto" else self.class_balance
+        share = n_classes / n_labelled if self.class_balance == "auto" else self.class_balance
         if not share:
             return None
         membership = torch.nn.functional.one_hot(torch.as_tensor(items.targets), n_classes).float()

@@ -64,6 +64,8 @@ def class_weights(items: Items, classes: NDArray[Any], class_weight: Any) -> Ite
         if unknown:
             raise InvalidInputError(f"class_weight names {unknown[0]!r}, which is not among the labels")
         factors = np.array([float(class_weight.get(label, 1.0)) for label in classes.tolist()])
+        if not np.isfinite(factors).all() or (factors < 0).any() or not factors.any():
+            raise InvalidInputError("class weights must be finite and not negative, and at least one must be positive")
     return Items(items.nodes, items.targets, items.weights * factors[items.targets])
 
 

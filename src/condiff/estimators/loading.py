@@ -23,7 +23,7 @@ def load(folder: str | Path) -> COINClassifier | COINRegressor:
     try:
         model = _KINDS[content["kind"]](**content["params"])
         model._restore(content["state"])
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+    except (AttributeError, LookupError, TypeError, ValueError, RuntimeError) as error:
         raise InvalidFileError(f"{folder} does not fit this version of condiff ({error}); save it again") from error
     model.metadata_ = content["metadata"]
     return model

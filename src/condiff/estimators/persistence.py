@@ -43,6 +43,10 @@ def save_state(folder: Path, kind: str, params: dict[str, Any], state: dict[str,
         JSON values that travel along.
     """
     check_folder(folder)
+    try:
+        metadata = json.loads(json.dumps(metadata, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"the metadata are not JSON values: {error}") from error
     arrays: dict[str, NDArray[Any]] = {}
     content = {
         "format": FORMAT,
@@ -145,5 +149,5 @@ def _decode(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
         if "$array" in value:
             return arrays[value["$array"]].reshape(value["shape"])
         return np.array(_decode(value["$objects"], arrays), dtype=object if value["kind"] == "O" else None)
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise InvalidFileError(f"the model lacks or garbles a part of its state ({error}); save it again") from error

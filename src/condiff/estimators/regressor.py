@@ -55,15 +55,19 @@ class COINRegressor(RegressorMixin, BaseCOIN):  # type: ignore[misc]
         spread = np.sqrt(np.average((items.targets - self._offset) ** 2, axis=0, weights=items.weights))
         self._spread = np.where(spread > 0, spread, 1.0)
         scaled = Items(items.nodes, (items.targets - self._offset) / self._spread, items.weights)
-        diffusion = self._choose_diffusion(self._graph_factor() * items.n_labelled)
         held_out = held_out_folds(items, np.zeros(len(items.nodes), dtype=np.int64), self.folds)
-        outputs = self._train(diffusion, scaled, held_out, values.shape[1])
+        item = np.nonzero(held_out)[1]
+        answers = self._fit(
+            nodes,
+            scaled,
+            held_out,
+            values.shape[1],
+            dimension=self._graph_factor() * np.sqrt(items.n_labelled),
+            item_losses=lambda answers, item: ((answers - scaled.targets[item]) ** 2).mean(axis=1),
+        )
         self.cv_score_ = float("nan")
-        if len(held_out):
-            fold, item = np.nonzero(held_out)
-            truth, shares = scaled.targets[item], scaled.weights[item]
-            self.cv_score_ = float(r2_score(truth, outputs[fold, item], sample_weight=shares))
-        self._diffuse(nodes, scaled)
+        if len(item):
+            self.cv_score_ = float(r2_score(scaled.targets[item], answers, sample_weight=scaled.weights[item]))
         self.transduction_ = self._values(self._outputs_of_rows(nodes, X))
         return self
 

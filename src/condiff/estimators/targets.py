@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -28,10 +28,10 @@ class ClassTargets:
 def class_targets(y: Any, keep: NDArray[np.bool_]) -> ClassTargets:
     """Read class labels, of which some may be missing; those of rows not to keep count as missing.
 
-    Missing is -1 in an array of integers, NaN in one of floats, and None, NaN or the empty string among objects and
-    strings. Integers that are all 1 or -1 are the two classes of the usual binary convention, with none missing.
+    Missing is -1 among integers, NaN among floats, and None, NaN or the empty string among objects and strings.
+    Integers that are all 1 or -1 are the two classes of the usual binary convention, with none missing.
     """
-    labels = column_or_1d(y, warn=True)
+    labels = column_or_1d(_unpacked(y), warn=True)
     if labels.dtype.kind == "f":
         check_array(labels, ensure_2d=False, dtype=None, ensure_all_finite="allow-nan", input_name="y")
     missing = _missing_labels(labels) | ~keep
@@ -39,7 +39,10 @@ def class_targets(y: Any, keep: NDArray[np.bool_]) -> ClassTargets:
     if given.size == 0:
         raise InvalidInputError("every target is missing: at least two classes need one labelled point each")
     given = _natural(given)
-    check_classification_targets(given)
+    try:
+        check_classification_targets(given)
+    except ValueError as error:
+        raise InvalidInputError(str(error)) from error
     classes, present = np.unique(given, return_inverse=True)
     if len(classes) < 2:
         hint = "; note that -1 marks points without a label" if labels.dtype.kind in "iu" and missing.any() else ""
@@ -75,6 +78,11 @@ def value_targets(y: Any, keep: NDArray[np.bool_]) -> tuple[NDArray[np.float64],
     return matrix, values.ndim == 1
 
 
+def _unpacked(y: Any) -> Any:
+    """Columns of pandas' own types as objects: converted by themselves, whole numbers would become floats."""
+    return y if isinstance(getattr(y, "dtype", None), np.dtype | None) else np.asarray(y, dtype=object)
+
+
 def _natural(labels: NDArray[Any]) -> NDArray[Any]:
     """Labels among objects as an array of their own kind; strings stay objects."""
     if labels.dtype.kind != "O":
@@ -102,7 +110,11 @@ def _missing_labels(labels: NDArray[Any]) -> NDArray[np.bool_]:
         return np.asarray(np.isnan(labels))
     if kind in "US":
         return np.asarray(labels == labels.dtype.type())
-    return np.array([_is_missing(label) for label in labels], dtype=bool)
+    missing = np.array([_is_missing(label) for label in labels], dtype=bool)
+    given = labels[~missing].tolist()
+    if given and all(isinstance(label, Integral) and not isinstance(label, bool) for label in given):
+        missing[~missing] = _missing_labels(np.array(given, dtype=np.int64))
+    return missing
 
 
 def _is_missing(label: Any) -> bool:

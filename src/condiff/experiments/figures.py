@@ -28,24 +28,32 @@ def accuracy_against_time(runs: list[Run], target: Path) -> None:
         axes.plot(times, mean, "o-", color=colour, label=f"{labels} {noun} a class", markersize=4)
         axes.fill_between(times, mean - spread, mean + spread, color=colour, alpha=0.15, linewidth=0)
     axes.axvline(1.0, color="0.35", linestyle="--", linewidth=1)
-    axes.annotate("chosen from\nthe graph", (1.0, axes.get_ylim()[0]), (4, 6), textcoords="offset points", color="0.35")
+    axes.annotate("chosen from the graph ", (1.0, 0.02), xycoords=("data", "axes fraction"), ha="right", color="0.35")
     axes.set_xscale("symlog", linthresh=0.03)
+    axes.set_xlim(-0.004, 11.5)
     shown = [0, 0.03, 0.1, 0.3, 1, 3, 10]
     axes.set_xticks(shown, [f"{tick:g}" for tick in shown])
     axes.set_xlabel("diffusion time, relative to the automatic one (0: the network alone)")
     axes.set_ylabel("accuracy on unlabelled digits (%)")
     draws = len({run.draw for run in timed})
     axes.set_title(f"COIN on the digits: mean and spread over {draws} draws of the labels", fontsize=10)
-    axes.legend(frameon=False, loc="lower right")
+    axes.legend(frameon=False, loc="center right")
     _save(figure, target)
 
 
-def _axes(size: tuple[float, float]) -> tuple[Any, Any]:
+def require_matplotlib() -> None:
+    """Say what to install where matplotlib is missing."""
     try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
+        import matplotlib.figure  # noqa: F401
     except ImportError as error:
         raise MissingDependencyError("pictures need matplotlib: pip install 'condiff[plot]'") from error
+
+
+def _axes(size: tuple[float, float]) -> tuple[Any, Any]:
+    require_matplotlib()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=size, dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()

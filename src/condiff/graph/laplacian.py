@@ -62,6 +62,11 @@ class Laplacian(ABC):
         """Where the weights live."""
         return self.weights.device
 
+    @property
+    def version(self) -> int:
+        """Counts the in-place changes of the weights, such as an optimiser's; what is kept of them is then stale."""
+        return 0 if self.weights.is_inference() else self.weights._version
+
     def _check(self, u: Tensor) -> None:
         nodes = u.shape[-2] if u.ndim > 1 else u.shape[0]
         if nodes != self.n_nodes:
@@ -208,7 +213,7 @@ class SparseLaplacian(Laplacian):
     @property
     def degree(self) -> Tensor:
         """Row sums of the weights, without gradient."""
-        version = self.weights._version  # an optimiser changes trained weights in place
+        version = self.version
         if self._degree is None or self._degree[0] != version:
             weights = self.weights.detach()
             self._degree = version, weights.new_zeros(self.n_nodes).index_add_(0, self.row_indices, weights)

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from condiff.diffusion import diffusion_time
+from condiff.graph import Graph, kernel_graph
+
+
+def path(n: int) -> sp.csr_array:
+    return sp.csr_array(sp.diags_array([np.ones(n - 1), np.ones(n - 1)], offsets=[1, -1]))
+
+
+def cycle(n: int) -> sp.csr_array:
+    steps = np.arange(n)
+    ring = sp.coo_array((np.ones(n), (steps, (steps + 1) % n)), shape=(n, n))
+    return sp.csr_array(ring + ring.T)
+
+
+def complete(n: int) -> sp.csr_array:
+    return sp.csr_array(np.ones((n, n)) - np.eye(n))
+
+
+def points(n: int) -> sp.csr_array:
+    return kernel_graph(np.random.default_rng(0).normal(size=(n, 3)), 10, 5, tuning="pair").weights
+
+
+GRAPHS = {"path": path, "cycle": cycle, "complete": complete, "points": points}
+
+
+def eigenvalues(weights: sp.csr_array) -> NDArray[np.float64]:
+    dense = weights.toarray()
+    return np.linalg.eigvalsh(np.diag(dense.sum(axis=1)) - dense).clip(0)
+
+
+def trace(values: NDArray[np.float64], time: float) -> float:
+    return float(np.exp(-time * values).sum())
+
+
+@pytest.mark.parametrize("name", sorted(GRAPHS))
+@pytest.mark.parametrize("n", [12, 100, 256])
+@pytest.mark.parametrize("dimension", [1.5, 3.0, 9.7])
+def test_small_graphs_are_solved_exactly(name: str, n: int, dimension: float) -> None:
+    weights = GRAPHS[name](n)
+    time = diffusion_time(Graph.of(weights).laplacian(torch.float64), dimension)
+    assert time > 0
+    assert trace(eigenvalues(weights), time) == pytest.approx(dimension, rel=1e-6)
+
+
+def test_two_nodes_are_solved_in_closed_form() -> None:
+    # 1 + exp(-2 t) = 1.25
+    time = diffusion_time(Graph.of(np.array([[0.0, 1.0], [1.0, 0.0]])).laplacian(torch.float64), 1.25)
+    assert time == pytest.approx(np.log(4) / 2)
+
+
+@pytest.mark.parametrize("name", ["path", "cycle", "points"])
+@pytest.mark.parametrize("dimension", [8.0, 30.0, 120.0])
+def test_larger_graphs_are_solved_nearly(name: str, dimension: float) -> None:
+    weights = GRAPHS[name](600)
+    time = diffusion_time(Graph.of(weights).laplacian(torch.float64), dimension)
+    assert trace(eigenvalues(weights), time) == pytest.approx(dimension, rel=0.15)
+
+
+def test_single_precision_agrees_with_double() -> None:
+    graph = Graph.of(points(400))
+    single, double = (diffusion_time(graph.laplacian(dtype), 12.0) for dtype in (torch.float32, torch.float64))
+    assert single == pytest.approx(double, rel=1e-2)
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.sampled_from([60, 400]), st.lists(st.floats(1.1, 300.0), min_size=2, max_size=2))
+def test_fewer_degrees_of_freedom_take_longer(n: int, dimensions: list[float]) -> None:
+    operator = Graph.of(cycle(n)).laplacian(torch.float64)
+    more, fewer = max(dimensions), min(dimensions)
+    assert diffusion_time(operator, fewer) >= diffusion_time(operator, more)
+
+
+@pytest.mark.parametrize("n", [40, 400])
+def test_faster_diffusion_takes_less_time(n: int) -> None:
+    slow, fast = (diffusion_time(Graph.of(c * cycle(n)).laplacian(torch.float64), 5.0) for c in (1.0, 4.0))
+    assert slow == pytest.approx(4 * fast, rel=1e-3)
+
+
+@pytest.mark.parametrize("size", [30, 100])
+def test_components_that_never_mix_bound_the_trace(size: int) -> None:
+    weights = sp.csr_array(sp.block_diag([cycle(size)] * 4))
+    operator = Graph.of(weights).laplacian(torch.float64)
+    # Four constants stay for ever: six degrees of freedom come, three never do.
+    time = diffusion_time(operator, 6.0)
+    assert trace(eigenvalues(weights), time) == pytest.approx(6.0, rel=1e-6 if 4 * size <= 256 else 0.15)
+    longest = diffusion_time(operator, 2.0)
+    assert np.isfinite(longest)
+    assert longest > 100 * time
+
+
+@pytest.mark.parametrize("n", [5, 300])
+def test_without_edges_there_is_nothing_to_wait_for(n: int) -> None:
+    assert diffusion_time(Graph.of(sp.csr_array((n, n))).laplacian(torch.float64), 2.0) == 0.0
+
+
+@pytest.mark.parametrize("n", [20, 300])
+@pytest.mark.parametrize("excess", [0.0, 5.0])
+def test_as_many_degrees_of_freedom_as_nodes_take_no_time(n: int, excess: float) -> None:
+    assert diffusion_time(Graph.of(cycle(n)).laplacian(torch.float64), n + excess) == 0.0
+
+
+def test_it_is_deterministic_by_its_seed_and_leaves_global_randomness_alone() -> None:
+    operator = Graph.of(points(400)).laplacian(torch.float64)
+    before = torch.get_rng_state()
+    first, again, other = (diffusion_time(operator, 10.0, seed=seed) for seed in (0, 0, 1))
+    assert first == again
+    assert first != other
+    assert first == pytest.approx(other, rel=0.3)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_more_probes_come_closer() -> None:
+    weights = points(400)
+    operator, values = Graph.of(weights).laplacian(torch.float64), eigenvalues(weights)
+
+    def error(probes: int) -> float:
+        return float(
+            np.mean([abs(trace(values, diffusion_time(operator, 10.0, probes=probes, seed=s)) - 10) for s in range(5)])
+        )
+
+    assert error(256) < error(2)
