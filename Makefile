@@ -25,7 +25,7 @@ lint: $(VENV)/ready-dev  ## Style, strict types and the layers of the house.
 docs: $(VENV)/ready-docs  ## Build the documentation site into site/.
 	$(BIN)/mkdocs build --strict
 
-bench: $(VENV)/ready-dev  ## The benchmarks, one after another.
+bench: $(VENV)/ready-bench  ## The benchmarks, one after another.
 	for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 clean:  ## Remove everything that the targets made.
@@ -35,6 +35,7 @@ clean:  ## Remove everything that the targets made.
 $(VENV)/ready-demo: EXTRAS := plot
 $(VENV)/ready-dev: EXTRAS := dev
 $(VENV)/ready-docs: EXTRAS := docs,data,plot
+$(VENV)/ready-bench: EXTRAS := dev,bench
 # torch comes first and pinned, or another package's range would bring a build of several gigabytes.
 $(VENV)/ready-%: $(PINS)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

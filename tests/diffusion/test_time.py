@@ -95,7 +95,7 @@ def test_components_that_never_mix_bound_the_trace(size: int) -> None:
     assert trace(eigenvalues(weights), time) == pytest.approx(6.0, rel=1e-6 if 4 * size <= 256 else 0.15)
     longest = diffusion_time(operator, 2.0)
     assert np.isfinite(longest)
-    assert longest > 100 * time
+    assert longest > 10 * time
 
 
 @pytest.mark.parametrize("n", [5, 300])

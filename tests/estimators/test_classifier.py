@@ -52,7 +52,7 @@ def two_rings(n: int = 20) -> tuple[np.ndarray, np.ndarray]:
     return adjacency, np.repeat([0, 1], n)
 
 
-# ---- labels ------------------------------------------------------------------------------------------------------
+# ---- labels --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_a_class_that_is_there_but_once_is_learnt_too() -> None:
     assert (model.transduction_ == y).mean() > 0.95
 
 
-# ---- answers for the training points ------------------------------------------------------------------------------
+# ---- answers for the training points -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array, pd.DataFrame], ids=["dense", "sparse", "frame"])
@@ -180,7 +180,7 @@ def test_probabilities_are_probabilities_and_predict_takes_the_largest() -> None
         np.testing.assert_array_equal(model.classes_[p.argmax(axis=1)], model.predict(rows))
 
 
-# ---- answers for new points ---------------------------------------------------------------------------------------
+# ---- answers for new points ----------------------------------------------------------------------------------------
 
 
 def test_new_points_are_answered_as_a_fit_with_them_would() -> None:
@@ -219,7 +219,7 @@ def test_diffusion_reaches_new_points() -> None:
 
 
 def test_sparse_and_dense_rows_are_answered_alike() -> None:
-    X, y, labels = blobs()
+    X, _, labels = blobs()
     X = np.where(np.abs(X) < 1.5, 0.0, X)
     settings: dict[str, Any] = {"metric": "euclidean", "scaling": "none", "folds": 0}
     dense = COINClassifier(**settings).fit(X, labels)
@@ -232,7 +232,7 @@ def test_sparse_and_dense_rows_are_answered_alike() -> None:
     np.testing.assert_array_equal(sparse.predict_proba(X), sparse.predict_proba(sp.csr_array(X)))
 
 
-# ---- weights --------------------------------------------------------------------------------------------------------
+# ---- weights -------------------------------------------------------------------------------------------------------
 
 
 def test_a_sample_weight_of_zero_is_an_absent_row() -> None:
@@ -295,7 +295,7 @@ def test_class_balance_keeps_the_mean_output_near_the_label_proportions() -> Non
     assert strays[10.0] < 0.5 * strays[None]
 
 
-# ---- graphs ---------------------------------------------------------------------------------------------------------
+# ---- graphs --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -400,7 +400,7 @@ def test_where_labels_reach_everything_nothing_is_flagged() -> None:
     assert not COINClassifier(**FAST).fit(X, labels).unlabelled_component_.any()
 
 
-# ---- the diffusion ----------------------------------------------------------------------------------------------------
+# ---- the diffusion -------------------------------------------------------------------------------------------------
 
 
 def test_given_layers_and_strength_are_used_as_they_are() -> None:
@@ -426,6 +426,22 @@ def test_automatic_diffusion_is_shorter_where_there_are_more_labels() -> None:
     X, y, labels = blobs(spread=3.0)
     few, all_of_them = COINClassifier(**FAST).fit(X, labels), COINClassifier(**FAST).fit(X, y)
     assert all_of_them.diffusion_time_ < few.diffusion_time_
+
+
+def test_held_out_labels_shorten_a_diffusion_that_misleads() -> None:
+    X, y, labels = blobs(120, per_class=30)
+    edges = np.triu(np.random.default_rng(0).random((120, 120)) < 0.08, 1).astype(float)
+    misleading = edges + edges.T  # at random
+    given = {folds: COINClassifier(graph="precomputed", folds=folds) for folds in (0, 5)}
+    for model in given.values():
+        model.fit(X, labels, adjacency=misleading)
+    assert given[5].diffusion_time_ < given[0].diffusion_time_
+    assert (given[5].transduction_ == y).mean() >= (given[0].transduction_ == y).mean()
+    # A graph that joins like with like is used as far as it goes, and layers that were asked for are left.
+    near = {folds: COINClassifier(folds=folds).fit(X, labels) for folds in (0, 5)}
+    assert near[5].diffusion_time_ == near[0].diffusion_time_ > 0
+    asked = COINClassifier(graph="precomputed", layers=3).fit(X, labels, adjacency=misleading)
+    assert asked.layers_ == 3
 
 
 def test_without_layers_the_network_answers_alone() -> None:
@@ -463,7 +479,7 @@ def test_solvers_without_a_limit_choose_their_own_steps(solver: str) -> None:
     assert (model.transduction_ == y).mean() > 0.95
 
 
-# ---- calibration --------------------------------------------------------------------------------------------------------
+# ---- calibration ---------------------------------------------------------------------------------------------------
 
 
 def test_calibration_makes_heavily_decayed_outputs_honest() -> None:
@@ -486,14 +502,14 @@ def test_few_labels_are_not_calibrated_nor_scored() -> None:
 
 
 def test_the_held_out_score_is_an_accuracy() -> None:
-    X, y, labels = blobs(per_class=8)
+    X, _, labels = blobs(per_class=8)
     assert COINClassifier().fit(X, labels).cv_score_ > 0.9
     shuffled = labels.copy()
     shuffled[labels >= 0] = np.random.default_rng(0).permutation(labels[labels >= 0])
     assert COINClassifier().fit(X, shuffled).cv_score_ < 0.75
 
 
-# ---- scikit-learn --------------------------------------------------------------------------------------------------------
+# ---- scikit-learn --------------------------------------------------------------------------------------------------
 
 
 def test_it_works_in_a_pipeline_and_under_cross_validation() -> None:
@@ -529,7 +545,7 @@ def test_parameters_out_of_range_are_named(settings: dict[str, Any]) -> None:
         COINClassifier(**settings).fit(X, labels)
 
 
-# ---- randomness --------------------------------------------------------------------------------------------------------
+# ---- randomness ----------------------------------------------------------------------------------------------------
 
 
 def test_a_seed_gives_the_same_bytes_and_another_gives_others() -> None:
@@ -550,6 +566,7 @@ def test_a_generator_as_random_state_moves_on() -> None:
 
 def test_the_fit_leaves_global_randomness_and_threads_alone() -> None:
     X, _, labels = blobs(per_class=5)
+    torch.manual_seed(12345)  # a state that no fit would leave behind
     torch_before, threads = torch.get_rng_state(), torch.get_num_threads()
     numpy_before = np.random.get_state()[1].copy()  # noqa: NPY002
     COINClassifier(epochs=5).fit(X, labels).predict_proba(X + 0.1)
@@ -566,7 +583,7 @@ def test_verbose_tells_the_loss(capsys: pytest.CaptureFixture[str]) -> None:
     assert "epoch 10: loss" in capsys.readouterr().out
 
 
-# ---- what it is for ----------------------------------------------------------------------------------------------------
+# ---- what it is for ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

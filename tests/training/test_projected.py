@@ -88,7 +88,7 @@ def test_it_is_the_reference_fit(head: Head, optimiser: str, weighted: bool, pen
         settings=settings,
     )
     same_weights(model, reference)
-    moved = [float((a - b).abs().max()) for a, b in zip(model.parameters(), start.parameters(), strict=True)]
+    moved = [float((a - b).detach().abs().max()) for a, b in zip(model.parameters(), start.parameters(), strict=True)]
     assert min(moved) > 1e-3
 
 

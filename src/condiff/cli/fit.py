@@ -122,5 +122,5 @@ def _show(summary: dict[str, Any], model: COINClassifier | COINRegressor) -> Non
         grid.add_row("score", f"R^2 {summary['cv_score']:.3f} on held-out labels ({model.folds} folds)")
     model_folder = escape(summary["model"])
     grid.add_row("model", f"{model_folder}, in {summary['seconds']:.1f} s")
-    grid.add_row("next", f"condiff predict {model_folder} DATA --out answers.csv")
     console.print(grid)
+    console.print(f"answer rows with: condiff predict {summary['model']} DATA --out answers.csv", markup=False)

@@ -1,0 +1,117 @@
+"""How the tests of the commands run them, and the tables that they run on."""
+
+from __future__ import annotations
+
+import csv
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a user sees of a command."""
+
+    code: int
+    out: str
+    err: str
+
+    def assert_failed(self, *parts: str) -> None:
+        """Exactly one line that names the error, on standard error, and the exit code 2."""
+        lines = self.err.splitlines()
+        assert self.code == 2
+        assert self.out == ""
+        assert len(lines) == 1, self.err
+        assert lines[0].startswith("condiff: error: ")
+        for part in parts:
+            assert part in lines[0]
+
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def condiff(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """The entry point of the ``condiff`` script, called as the script calls it, in this process to save its start."""
+    from condiff.cli.app import main
+
+    def run(*arguments: object) -> Result:
+        monkeypatch.setattr(sys, "argv", ["condiff", *map(str, arguments)])
+        monkeypatch.setenv("COLUMNS", "200")
+        capsys.readouterr()
+        code: object = 0
+        with warnings.catch_warnings():
+            warnings.filterwarnings("default", category=UserWarning)
+            try:
+                main()
+            except SystemExit as stop:
+                code = stop.code
+        seen = capsys.readouterr()
+        return Result(int(str(code or 0)), seen.out, seen.err)
+
+    return run
+
+
+@pytest.fixture
+def script() -> Run:
+    """The entry point in a process of its own, with nothing of the tests around it."""
+
+    def run(*arguments: object) -> Result:
+        command = [sys.executable, "-c", "from condiff.cli.app import main; main()", *map(str, arguments)]
+        environment = {**os.environ, "COLUMNS": "200", "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": ""}
+        found = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
+        return Result(found.returncode, found.stdout, found.stderr)
+
+    return run
+
+
+def write_rows(path: Path, rows: list[dict[str, object]]) -> Path:
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def read_rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
+
+
+def flower_rows(labels: int = 21) -> list[dict[str, object]]:
+    """Iris with ids, a category, holes, and all but a few species hidden."""
+    iris = load_iris()
+    order = np.random.default_rng(0).permutation(150)
+    rows: list[dict[str, object]] = []
+    for number, flower in enumerate(order):
+        sepal_length, sepal_width, petal_length, petal_width = iris.data[flower]
+        rows.append(
+            {
+                "id": f"f{flower:03d}",
+                "sepal_length": sepal_length,
+                "sepal_width": "" if number % 10 == 3 else sepal_width,
+                "petal_length": petal_length,
+                "petal_width": petal_width,
+                "size": "large" if petal_length > 4.5 else "small",
+                "species": iris.target_names[iris.target[flower]] if number < labels else "",
+            }
+        )
+    return rows
+
+
+def species_of(ids: list[str]) -> list[str]:
+    iris = load_iris()
+    return [str(iris.target_names[iris.target[int(name[1:])]]) for name in ids]
+
+
+@pytest.fixture
+def flowers(tmp_path: Path) -> Path:
+    return write_rows(tmp_path / "flowers.csv", flower_rows())
