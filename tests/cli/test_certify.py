@@ -94,8 +94,11 @@ def test_cora_has_the_figures_of_the_paper(condiff: Run, data_root: Path) -> Non
         (["corra"], "'corra' is neither a known graph (cora, citeseer, pubmed) nor an .npz file"),
         (["missing.npz"], "missing.npz: no such file"),
         (["text.npz"], "is not an .npz file"),
-        (["k5.npz", "--normalisation", "both"], "'both' is not one of symmetric"),
-        (["k5.npz", "--self-loops", "some"], "'some' is not one of"),
+        (
+            ["k5.npz", "--normalisation", "both"],
+            "normalisation must be 'symmetric', 'random_walk' or 'none', not 'both'",
+        ),
+        (["k5.npz", "--self-loops", "some"], "self_loops must be 'add', 'remove' or 'keep', not 'some'"),
     ],
 )
 def test_errors_are_one_line(

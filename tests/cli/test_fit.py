@@ -163,7 +163,7 @@ def test_errors_are_one_line_and_nothing_is_written(
 def test_a_folder_with_other_content_is_left_alone_before_any_work(
     condiff: Run, flowers: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fit, "COINClassifier", None)  # would fail if it were called
+    monkeypatch.setattr(fit, "read_table", None)  # would fail if it were called
     result = condiff("fit", flowers, "--target", "species", "--out", flowers.parent)
     result.assert_failed("exists and is not a condiff model")
     assert content(flowers.parent) == ["flowers.csv"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -14,10 +14,10 @@ from condiff.cli.output import console, print_json
 from condiff.datasets.node import NodeDataset, largest_component
 from condiff.datasets.npzgraph import load_npz_graph
 from condiff.datasets.planetoid import NAMES, load
-from condiff.diffusion import Certificate, certify
 from condiff.errors import InvalidInputError
-from condiff.graph import Graph
-from condiff.graph.graph import Normalisation, SelfLoops
+
+if TYPE_CHECKING:
+    from condiff.diffusion import Certificate
 
 
 def command(
@@ -39,10 +39,13 @@ def command(
 
     Example: [bold]condiff certify cora --strength 0.35[/bold]
     """
+    from condiff.diffusion import certify
+    from condiff.graph import Graph
+
     dataset = _read(graph)
-    weights = Graph.of(dataset.adjacency).normalised(
-        _one_of(Normalisation, normalisation), _one_of(SelfLoops, self_loops)
-    )
+    kind: Any = normalisation
+    loops: Any = self_loops
+    weights = Graph.of(dataset.adjacency).normalised(kind, loops)
     certificate = certify(weights)
     row: dict[str, Any] = {"graph": dataset.name, "edges": dataset.n_edges} | certificate.to_dict()
     if strength is not None:
@@ -59,13 +62,6 @@ def _read(graph: str) -> NodeDataset:
     if not graph.endswith(".npz"):
         raise InvalidInputError(f"{graph!r} is neither a known graph ({', '.join(NAMES)}) nor an .npz file")
     return load_npz_graph(Path(graph), needs_features=False)
-
-
-def _one_of(choices: Any, value: str) -> Any:
-    allowed = choices.__args__
-    if value not in allowed:
-        raise InvalidInputError(f"{value!r} is not one of {', '.join(allowed)}")
-    return value
 
 
 def _show(dataset: NodeDataset, certificate: Certificate, strength: float | None, layers: int) -> None:

@@ -14,7 +14,6 @@ import typer
 from rich.table import Table
 
 from condiff.cli.output import console, print_json, progress
-from condiff.experiments import demo, figures
 from condiff.files import write_text
 
 
@@ -32,6 +31,8 @@ def command(
 
     Example: [bold]condiff demo --draws 20[/bold]
     """
+    from condiff.experiments import demo, figures
+
     figures.require_matplotlib()  # now rather than in a minute
     started = time.perf_counter()
     workers = jobs or os.cpu_count() or 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -15,8 +15,9 @@ from condiff.cli.output import console, print_json
 from condiff.datasets.columns import ColumnEncoder
 from condiff.datasets.tables import encode_classes, infer_task, read_table, regression_values
 from condiff.errors import InvalidInputError
-from condiff.estimators import COINClassifier, COINRegressor
-from condiff.estimators.persistence import check_folder
+
+if TYPE_CHECKING:
+    from condiff.estimators import COINClassifier, COINRegressor
 
 
 def command(
@@ -49,6 +50,9 @@ def command(
 
     Example: [bold]condiff fit flowers.csv --target species --out flowers-model[/bold]
     """
+    from condiff.estimators import COINClassifier, COINRegressor
+    from condiff.estimators.persistence import check_folder
+
     started = time.perf_counter()
     if task not in ("auto", "classification", "regression"):
         raise InvalidInputError(f"--task must be auto, classification or regression, not {task!r}")

@@ -15,7 +15,6 @@ from condiff.datasets.cells import load_pandas
 from condiff.datasets.columns import ColumnEncoder
 from condiff.datasets.tables import read_table
 from condiff.errors import InvalidFileError, InvalidInputError
-from condiff.estimators import COINClassifier, load
 from condiff.files import atomic_path
 
 
@@ -31,6 +30,8 @@ def command(
 
     Example: [bold]condiff predict flowers-model flowers.csv --out answers.csv[/bold]
     """
+    from condiff.estimators import COINClassifier, load
+
     if out.suffix not in (".csv", ".parquet"):
         raise InvalidInputError(f"--out must end in .csv or .parquet, but is {out}")
     fitted = load(model)
