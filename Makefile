@@ -38,6 +38,8 @@ $(VENV)/ready-docs: EXTRAS := docs,data,plot
 $(VENV)/ready-bench: EXTRAS := dev,bench
 # torch comes first and pinned, or another package's range would bring a build of several gigabytes.
 $(VENV)/ready-%: $(PINS)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "condiff needs Python 3.11 or newer; name one: make PYTHON=python3.12 ..." >&2; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(EXTRAS)]'

@@ -36,7 +36,8 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
     metric : {"auto", "euclidean", "cosine"}, default="auto"
         Cosine for sparse data by default, Euclidean for dense.
     scaling : {"auto", "standard", "none"}, default="auto"
-        Standardise the columns: always, never, or only where a few of them carry nearly all the variance.
+        Standardise the columns of dense data: always, never, or only where a few of them carry nearly all the
+        variance. Sparse data stay as they are.
     layers : int or "auto", default="auto"
         Diffusion layers. By default as many as leave ``sqrt(classes * labelled points)`` degrees of freedom on the
         graph (four times that on a given graph); see :func:`condiff.diffusion_time`.
