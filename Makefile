@@ -23,7 +23,7 @@ lint: $(VENV)/ready-dev  ## Style, strict types and the layers of the house.
 	$(BIN)/lint-imports
 
 docs: $(VENV)/ready-docs  ## Build the documentation site into site/.
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(VENV)/ready-bench  ## The benchmarks, one after another.
 	for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done

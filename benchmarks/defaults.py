@@ -29,6 +29,7 @@ from condiff.datasets.node import largest_component
 from condiff.datasets.planetoid import load as load_citation
 from condiff.estimators.features import FeatureMap
 from condiff.experiments.demo import draw_labels, one_thread
+from condiff.experiments.provenance import provenance_line
 from condiff.files import write_text
 
 LABELS = (1, 2, 5, 10)
@@ -195,9 +196,11 @@ def main() -> None:
             with store.open("a") as stream:
                 stream.writelines(json.dumps(row) + "\n" for row in rows)
             print(f"{number} of {len(jobs)}", flush=True)
-    command = f"Made by `python benchmarks/defaults.py --draws {options.draws}`"
-    what = f"{command}: accuracy (%) on the unlabelled points, mean and spread over draws of the labels."
-    write_text(options.out / "README.md", f"# Defaults\n\n{what}\n\n{gaps(runs)}\n\n{table(runs)}\n")
+    made = provenance_line(f"python benchmarks/defaults.py --draws {options.draws}")
+    what = (
+        "Accuracy (%) on the unlabelled points, mean and spread over draws of the labels; digits get twice the draws."
+    )
+    write_text(options.out / "README.md", f"# Defaults\n\n{made}\n\n{what}\n\n{gaps(runs)}\n\n{table(runs)}\n")
     print(gaps(runs), table(runs), sep="\n\n")
 
 

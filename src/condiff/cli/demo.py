@@ -32,6 +32,7 @@ def command(
     Example: [bold]condiff demo --draws 20[/bold]
     """
     from condiff.experiments import demo, figures
+    from condiff.experiments.provenance import provenance
 
     figures.require_matplotlib()  # now rather than in a minute
     started = time.perf_counter()
@@ -44,6 +45,8 @@ def command(
     rows = demo.summarise(runs)
     table_path, picture_path = out / "accuracy.json", out / "accuracy-against-time.png"
     write_text(table_path, json_module.dumps(rows, indent=2) + "\n")
+    made = provenance(f"condiff demo --draws {draws}")
+    write_text(out / "provenance.json", json_module.dumps(made, indent=2) + "\n")
     figures.accuracy_against_time(runs, picture_path)
     if json:
         print_json(rows)
