@@ -6,14 +6,12 @@ import math
 import warnings
 from collections.abc import Callable
 from numbers import Integral, Real
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
@@ -22,13 +20,13 @@ from condiff.convection import Residual
 from condiff.diffusion import SOLVERS, Certificate, Diffusion, certify, diffusion_time
 from condiff.diffusion.stability import max_diagonal
 from condiff.errors import InvalidInputError, StepSizeWarning, UnlabelledComponentWarning
-from condiff.estimators import persistence
 from condiff.estimators.domain import Domain
 from condiff.estimators.induction import follow
 from condiff.estimators.labels import Items
 from condiff.estimators.nodes import Nodes
+from condiff.estimators.saving import Saveable
 from condiff.graph import Graph
-from condiff.model import COIN, Head
+from condiff.model import COIN
 from condiff.training import Training, fit_projected, projection
 
 Array = NDArray[np.float64]
@@ -44,10 +42,8 @@ _FEWEST_TO_CHOOSE = 20
 _CLEARLY = 1.0
 
 
-class BaseCOIN(BaseEstimator):  # type: ignore[misc]
+class BaseCOIN(Saveable):
     """Base class of :class:`COINClassifier` and :class:`COINRegressor`."""
-
-    _head: ClassVar[Head]
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "graph": [StrOptions({"knn", "precomputed"}), callable],
@@ -357,44 +353,6 @@ class BaseCOIN(BaseEstimator):  # type: ignore[misc]
         weights = sp.csr_array(weights @ sp.diags_array((~self._unreached).astype(np.float64)))
         operator = domain.graph.laplacian(torch.float64)
         return follow(self.models_[0].diffusion, operator, self._base, self._base_output(rows), weights)
-
-    # ---- persistence ----------------------------------------------------------------------------------------------
-
-    def save(self, folder: str | Path, metadata: Any = None) -> Path:
-        """Write the fitted model to a folder: safetensors and JSON with checksums, no pickle; see :func:`condiff.load`.
-
-        The folder holds the training points, because answers for new points need their neighbours among them.
-        ``metadata`` may be any JSON value; the loaded model has it as ``metadata_``.
-        """
-        check_is_fitted(self)
-        params = self.get_params(deep=False)
-        if callable(params["graph"]):
-            raise InvalidInputError("a model whose graph is a function cannot be saved; pass its result as adjacency")
-        if not isinstance(params["random_state"], int | np.integer | None):
-            params["random_state"] = None  # a generator has moved on since; the fit is not repeated on loading
-        return persistence.save_state(Path(folder), type(self).__name__, params, self._state(), metadata)
-
-    def _state(self) -> dict[str, Any]:
-        """Everything that the fit has set, in terms of arrays and plain values."""
-        fitted = {name: value for name, value in vars(self).items() if name not in self.get_params(deep=False)}
-        fitted.pop("metadata_", None)
-        fitted["models_"] = [{k: v.numpy() for k, v in m.convection.state_dict().items()} for m in self.models_]
-        fitted["_domain"] = self._domain.to_dict()
-        return fitted
-
-    def _restore(self, state: dict[str, Any]) -> None:
-        state = dict(state)
-        self._domain = Domain.from_dict(state.pop("_domain"))
-        diffusion = Diffusion(state["layers_"], state["strength_"], solver=self.solver, strict=self.strict)
-        parameters = state.pop("models_")
-        n_outputs, width = parameters[0]["readout.weight"].shape
-        n_inputs = parameters[0]["blocks.0.weight"].shape[1]
-        self.models_ = []
-        for arrays in parameters:
-            model = COIN(Residual(n_inputs, n_outputs, width=width).double(), diffusion, head=self._head).eval()
-            model.convection.load_state_dict({name: torch.as_tensor(value) for name, value in arrays.items()})
-            self.models_.append(model)
-        self.__dict__.update(state)
 
 
 def _print_epoch(epoch: int, loss: float) -> None:

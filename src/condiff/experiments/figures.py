@@ -37,7 +37,7 @@ def accuracy_against_time(runs: list[Run], target: Path) -> None:
     axes.set_ylabel("accuracy on unlabelled digits (%)")
     draws = len({run.draw for run in timed})
     axes.set_title(f"COIN on the digits: mean and spread over {draws} draws of the labels", fontsize=10)
-    axes.legend(frameon=False, loc="center right")
+    axes.legend(frameon=False, loc=(0.44, 0.24))
     _save(figure, target)
 
 
