@@ -1,4 +1,4 @@
-"""Graphs whose Laplacian has eigenvalues and eigenvectors in closed form, shared by the tests of every solver."""
+"""Graphs to diffuse on, some with eigenvalues and eigenvectors in closed form, shared by the tests of every solver."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import pytest
 import torch
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -67,7 +69,24 @@ def complete(n: int) -> Problem:
     return Problem(f"complete{n}", 1 - np.eye(n), eigenvalues, modes / np.linalg.norm(modes, axis=0))
 
 
+def star(leaves: int) -> NDArray[np.float64]:
+    """The weights of a centre, node 0, with an edge of weight 1 to each leaf."""
+    weights = np.zeros((leaves + 1, leaves + 1))
+    weights[0, 1:] = weights[1:, 0] = 1
+    return weights
+
+
+def two_joined_of_four() -> NDArray[np.float64]:
+    """The weights of one edge and two isolated nodes."""
+    weights = np.zeros((4, 4))
+    weights[0, 1] = weights[1, 0] = 1
+    return weights
+
+
 PROBLEMS = [path(7), cycle(8), cycle(9), complete(6)]
+
+named = pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.name)
+kinds = pytest.mark.parametrize("kind", ["dense", "sparse"])
 
 
 def dense_laplacian(weights: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -89,11 +108,32 @@ def with_weights(operator: Laplacian, weights: Tensor) -> Laplacian:
     return DenseLaplacian(weights, symmetric=operator.symmetric)
 
 
+class Counting(DenseLaplacian):
+    """Counts its products."""
+
+    calls = 0
+
+    def __call__(self, u: Tensor) -> Tensor:
+        self.calls += 1
+        return super().__call__(u)
+
+
 def random_weights(n: int, seed: int, *, density: float = 0.5, directed: bool = False) -> NDArray[np.float64]:
     """Random non-negative weights, some of them self-loops."""
     rng = np.random.default_rng(seed)
     weights = rng.random((n, n)) * (rng.random((n, n)) < density)
     return weights if directed else (weights + weights.T) / 2
+
+
+def graphs(*, directed: bool = False) -> st.SearchStrategy[NDArray[np.float64]]:
+    """Random weights of small graphs, sparse to complete, some of them directed if those are wanted."""
+    return st.builds(
+        random_weights,
+        st.integers(2, 12),
+        st.integers(0, 10_000),
+        density=st.sampled_from([0.1, 0.4, 0.5, 1.0]),
+        directed=st.booleans() if directed else st.just(False),
+    )
 
 
 def random_u(n: int, columns: int = 3, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:

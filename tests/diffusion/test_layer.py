@@ -10,6 +10,7 @@ import torch
 from tests.diffusion.problems import (
     complete,
     dense_laplacian,
+    kinds,
     operator_of,
     path,
     random_simplex,
@@ -194,7 +195,7 @@ def test_a_u_of_another_size_is_named() -> None:
         Diffusion(2, 0.1)(random_u(6), GRAPH.operator())
 
 
-@pytest.mark.parametrize("kind", ["dense", "sparse"])
+@kinds
 @pytest.mark.parametrize(
     ("strength", "message"),
     [(0.499, None), (0.5, None), (0.51, "positivity limit 0.5 "), (0.53, "stability limit 0.5")],
@@ -230,7 +231,7 @@ def test_solvers_without_a_limit_never_warn(solver: str) -> None:
     assert after.min() > 0
 
 
-@pytest.mark.parametrize("kind", ["dense", "sparse"])
+@kinds
 @pytest.mark.filterwarnings("ignore::condiff.errors.StepSizeWarning")
 def test_the_certificate_is_measured_once_for_many_passes(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     measured = []

@@ -8,19 +8,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tests.diffusion.problems import PROBLEMS, Problem, complete, cycle, dense_laplacian, operator_of, random_weights
+from tests.diffusion.problems import (
+    Problem,
+    complete,
+    cycle,
+    dense_laplacian,
+    kinds,
+    named,
+    operator_of,
+    random_weights,
+    star,
+)
 
 from condiff.diffusion import Certificate, Euler, certify, stability
 from condiff.errors import CondiffError, StepSizeError, StepSizeWarning
 from condiff.graph import DenseLaplacian, Graph, SparseLaplacian
-
-kinds = pytest.mark.parametrize("kind", ["dense", "sparse"])
-
-
-def star(leaves: int) -> np.ndarray:
-    weights = np.zeros((leaves + 1, leaves + 1))
-    weights[0, 1:] = weights[1:, 0] = 1
-    return weights
 
 
 def bounds_hold(certificate: Certificate, weights: np.ndarray) -> bool:
@@ -66,7 +68,7 @@ def test_lanczos_is_close_on_a_large_graph(monkeypatch: pytest.MonkeyPatch) -> N
     assert true <= certificate.lambda_max_bound <= 1.005 * true
 
 
-@pytest.mark.parametrize("problem", PROBLEMS, ids=lambda p: p.name)
+@named
 @kinds
 def test_closed_forms(problem: Problem, kind: str) -> None:
     certificate = certify(problem.operator(kind))

@@ -17,6 +17,7 @@ from condiff.diffusion import Diffusion
 from condiff.errors import InvalidInputError
 from condiff.graph import Laplacian
 from condiff.model import COIN, Head, apply_head
+from condiff.training.descent import Descent
 from condiff.training.losses import pointwise_loss
 from condiff.training.settings import Training
 
@@ -79,19 +80,16 @@ def fit_projected(
     """
     head = models[0].head
     parameters = _stacked(models)
-    optimiser = settings.make_optimiser(parameters)
-    schedule = settings.make_schedule(optimiser)
+    descent = Descent(parameters, settings)
     weight = weight / weight.sum(-1, keepdim=True)
     targets = target.expand(len(models), *target.shape)
     for epoch in range(settings.epochs):
-        optimiser.zero_grad(set_to_none=True)
         u = _base(parameters, x, models[0], head)
         losses = (weight * pointwise_loss(project(u), targets, head)).sum(-1)
         if penalty is not None:
             losses = losses + penalty(u)
         losses.sum().backward()
-        optimiser.step()
-        schedule.step()
+        descent.step()
         if on_epoch is not None:
             on_epoch(epoch, float(losses.detach().mean()))
     with torch.no_grad():
