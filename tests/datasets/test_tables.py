@@ -144,7 +144,7 @@ def test_not_utf8(tmp_path: Path) -> None:
     assert "not UTF-8 text (line 2)" in message(save(tmp_path / "t.csv", "a,b\n1,é\n", "latin-1"))
 
 
-@pytest.mark.parametrize("content", [b"not gzip", gzip.compress(b"a,b\n1,2\n" * 1000)[:-20]])
+@pytest.mark.parametrize("content", [b"not gzip", gzip.compress(b"a,b\n1,2\n" * 1000)[:-20]], ids=["text", "cut off"])
 def test_broken_gzip(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "t.csv.gz"
     path.write_bytes(content)
