@@ -15,7 +15,7 @@ demo: $(VENV)/ready-demo  ## Digits with a few labels a class: a table and a pic
 
 # One thread a process: several under load get in each other's way.
 test: $(VENV)/ready-dev  ## Run the tests on all cores.
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow"
 
 lint: $(VENV)/ready-dev  ## Style, strict types and the layers of the house.
 	$(BIN)/ruff check .
