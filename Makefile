@@ -13,9 +13,10 @@ help:  ## Show this list.
 demo: $(VENV)/ready-demo  ## Digits with a few labels a class: a table and a picture, in about a minute.
 	$(BIN)/condiff demo
 
-# One thread a process: several under load get in each other's way.
+# One thread a process: several under load get in each other's way. A document's examples go on from each other, so a
+# file stays in one process.
 test: $(VENV)/ready-dev  ## Run the tests on all cores.
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile -m "not slow"
 
 lint: $(VENV)/ready-dev  ## Style, strict types and the layers of the house.
 	$(BIN)/ruff check .

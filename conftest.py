@@ -46,11 +46,3 @@ pytest_collect_file = Sybil(
     patterns=["README.md", "CONTRIBUTING.md", "docs/*.md"],
     fixtures=["own_folder"],
 ).pytest()
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """The blocks of a document go on from each other, so one process runs them all."""
-    for item in items:
-        if item.path.suffix == ".md":
-            item.add_marker(pytest.mark.xdist_group(str(item.path)))
