@@ -11,6 +11,7 @@ every method gets them so. Peers that are not installed are left out.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import time
@@ -128,10 +129,9 @@ def run(job):
     for method in methods:
         started = time.perf_counter()
         found = answers(method, X, y, labels, adjacency)
-        if found is not None:
-            accuracy = float((np.asarray(found) == y)[hidden].mean())
-            rows.append({"dataset": name, "labels": per_class, "draw": draw, "method": method,
-                         "accuracy": accuracy, "seconds": time.perf_counter() - started})  # fmt: skip
+        accuracy = None if found is None else float((np.asarray(found) == y)[hidden].mean())
+        rows.append({"dataset": name, "labels": per_class, "draw": draw, "method": method,
+                     "accuracy": accuracy, "seconds": time.perf_counter() - started})  # fmt: skip
     return rows
 
 
@@ -183,12 +183,14 @@ def main() -> None:
     options = parser.parse_args()
     store = options.out / "runs.jsonl"
     runs = [json.loads(line) for line in store.read_text().splitlines()] if store.exists() else []
-    done = {(r["dataset"], r["labels"], r["draw"]) for r in runs}
+    done = {(r["dataset"], r["labels"], r["draw"], r["method"]) for r in runs}
     jobs = []
     for name in options.only.split(","):
-        methods = PEERS if name == "digits" else PEERS[:-1]
-        draws = options.draws * (2 if name == "digits" else 1)
-        jobs += [(name, k, d, methods) for k in LABELS for d in range(draws) if (name, k, d) not in done]
+        peers = PEERS if name == "digits" else PEERS[:-1]
+        for k, d in itertools.product(LABELS, range(options.draws * (2 if name == "digits" else 1))):
+            missing = tuple(method for method in peers if (name, k, d, method) not in done)
+            if missing:
+                jobs.append((name, k, d, missing))
     options.out.mkdir(parents=True, exist_ok=True)
     with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn"), initializer=one_thread) as pool:
         for number, rows in enumerate(pool.map(run, jobs), start=1):
@@ -196,6 +198,7 @@ def main() -> None:
             with store.open("a") as stream:
                 stream.writelines(json.dumps(row) + "\n" for row in rows)
             print(f"{number} of {len(jobs)}", flush=True)
+    runs = [r for r in runs if r["accuracy"] is not None]  # methods that do not apply to a data set
     made = provenance_line(f"python benchmarks/defaults.py --draws {options.draws}")
     what = (
         "Accuracy (%) on the unlabelled points, mean and spread over draws of the labels; digits get twice the draws."

@@ -246,6 +246,8 @@ class BaseCOIN(Saveable):
                 shorter = self._diffusion(round(share * longest.layers), float(longest.strength))
                 tried = self._train(shorter, items, ~held_out, n_outputs, penalty)[1][fold, item]
                 gains = losses - item_losses(tried, item)
+                if gains.mean() <= 0:
+                    break  # a still shorter one would not help either
                 if gains.mean() > _CLEARLY * gains.std() / math.sqrt(len(gains)):
                     chosen, answers, losses = shorter, tried, losses - gains
         self.layers_, self.strength_ = chosen.layers, float(chosen.strength)
