@@ -5,6 +5,9 @@ Every message is one line that says what is wrong, where, and what to do.
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 
 class CondiffError(Exception):
     """Anything that the user can mend; the command line prints it as one line and exits with 2."""
@@ -36,3 +39,10 @@ class StepSizeWarning(UserWarning):
 
 class UnlabelledComponentWarning(UserWarning):
     """Some points cannot be reached from any label through the graph."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """`` (did you mean 'x'?)`` for the nearest known name, or nothing."""
+    folded = {other.lower(): other for other in known}
+    near = difflib.get_close_matches(name.lower(), folded, n=1)
+    return f" (did you mean {folded[near[0]]!r}?)" if near else ""

@@ -97,7 +97,7 @@ def test_missing_files_are_no_damage(empty_cache: Path) -> None:
 def test_unknown_names_are_refused_before_any_work(empty_cache: Path, command: str) -> None:
     result = runner.invoke(app, [command, "cub", "pubmde"])
     assert isinstance(result.exception, InvalidInputError)
-    assert str(result.exception).startswith("unknown data set 'pubmde': did you mean 'pubmed'? known are cora, ")
+    assert str(result.exception).startswith("unknown data set 'pubmde' (did you mean 'pubmed'?): known are cora, ")
     assert result.output == ""
 
 

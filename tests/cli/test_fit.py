@@ -176,3 +176,18 @@ def test_fitting_again_replaces_the_model(condiff: Run, flowers: Path) -> None:
     assert load(out).random_state == 2
     shutil.rmtree(out)
     assert content(flowers.parent) == ["flowers.csv"]
+
+
+def test_a_class_called_minus_one_is_a_class(condiff: Run, tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    lines = ["x,y,mood"]
+    for number in range(90):
+        mood = number % 3 - 1
+        x, y = generator.normal(10 * mood, 1, 2)
+        lines.append(f"{x:.4f},{y:.4f},{mood if number < 30 else ''}")
+    (tmp_path / "moods.csv").write_text("\n".join(lines) + "\n")
+    out = tmp_path / "model"
+    assert condiff("fit", tmp_path / "moods.csv", "--target", "mood", "--out", out).code == 0
+    model = load(out)
+    assert model.classes_.tolist() == [-1, 0, 1]
+    assert model.transduction_.tolist() == [number % 3 - 1 for number in range(90)]

@@ -11,12 +11,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from condiff.cli.output import console, print_json
-from condiff.datasets.node import NodeDataset, largest_component
-from condiff.datasets.npzgraph import load_npz_graph
-from condiff.datasets.planetoid import NAMES, load
 from condiff.errors import InvalidInputError
 
 if TYPE_CHECKING:
+    from condiff.datasets.node import NodeDataset
     from condiff.diffusion import Certificate
 
 
@@ -57,6 +55,10 @@ def command(
 
 
 def _read(graph: str) -> NodeDataset:
+    from condiff.datasets.node import largest_component
+    from condiff.datasets.npzgraph import load_npz_graph
+    from condiff.datasets.planetoid import NAMES, load
+
     if graph in NAMES:
         return largest_component(load(graph))
     if not graph.endswith(".npz"):

@@ -69,8 +69,13 @@ def command(
     model: COINClassifier | COINRegressor
     if chosen == "classification":
         codes, classes = encode_classes(values, where)
-        labels = np.array([classes[code] if code >= 0 else None for code in codes], dtype=object)
-        model = COINClassifier(**options).fit(X, labels)
+        fraction = next((label for label in classes if isinstance(label, float)), None)
+        if fraction is not None:
+            raise InvalidInputError(f"{where} is continuous ({fraction} is no class): use --task regression")
+        model = COINClassifier(**options).fit(X, codes)
+        # Fitted on codes, because a class of the table may itself be called -1.
+        names = np.array(classes, dtype=object if isinstance(classes[0], str) else None)
+        model.classes_, model.transduction_ = names, names[model.transduction_]
         labelled = {
             str(label): int(count) for label, count in zip(classes, np.bincount(codes[codes >= 0]), strict=True)
         }

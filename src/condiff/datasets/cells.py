@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
@@ -134,13 +133,6 @@ def load_pandas() -> ModuleType:
         raise MissingDependencyError("reading a table needs pandas: pip install 'condiff[data]'") from error
     module: ModuleType = pandas
     return module
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`` (did you mean 'x'?)`` for the nearest known name, or nothing."""
-    folded = {other.lower(): other for other in known}
-    near = difflib.get_close_matches(name.lower(), folded, n=1)
-    return f" (did you mean {folded[near[0]]!r}?)" if near else ""
 
 
 def listed(names: Collection[str], most: int = 12) -> str:

@@ -28,13 +28,12 @@ from condiff.datasets.cells import (
     as_number,
     column_kind,
     days,
-    did_you_mean,
     id_like,
     listed,
     read_numbers,
     text_values,
 )
-from condiff.errors import InvalidFileError, InvalidInputError
+from condiff.errors import InvalidFileError, InvalidInputError, did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
+
+from condiff.graph import Graph
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -82,5 +83,4 @@ def subgraph(dataset: NodeDataset, nodes: NDArray[np.int64]) -> NodeDataset:
 
 def largest_component(dataset: NodeDataset) -> NodeDataset:
     """The dataset restricted to its largest connected component, in the order of its nodes."""
-    _, component = connected_components(dataset.adjacency, directed=False)
-    return subgraph(dataset, np.flatnonzero(component == np.bincount(component).argmax()))
+    return subgraph(dataset, Graph.of(dataset.adjacency).largest_component()[1])

@@ -5,13 +5,12 @@ A new data set is one entry in :data:`DATASETS` and one line a file in ``checksu
 
 from __future__ import annotations
 
-import difflib
 import os
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import PurePosixPath
 
-from condiff.errors import InvalidInputError
+from condiff.errors import InvalidInputError, did_you_mean
 
 _GITHUB = "https://raw.githubusercontent.com"
 #: Public folders that serve the same bytes, by the folder's name below the data root.
@@ -147,6 +146,4 @@ def get_dataset(name: str) -> Dataset:
     """Look up a data set; an unknown name gets one line with the nearest and all known names."""
     if name in DATASETS:
         return DATASETS[name]
-    near = difflib.get_close_matches(name.lower(), DATASETS, n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    raise InvalidInputError(f"unknown data set {name!r}: {hint}known are {', '.join(DATASETS)}")
+    raise InvalidInputError(f"unknown data set {name!r}{did_you_mean(name, DATASETS)}: known are {', '.join(DATASETS)}")

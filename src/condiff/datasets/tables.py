@@ -18,13 +18,12 @@ from condiff.datasets.cells import (
     Matrix,
     as_number,
     column_kind,
-    did_you_mean,
     listed,
     number_values,
     text_values,
 )
 from condiff.datasets.table_files import read_csv, read_npz, read_parquet
-from condiff.errors import InvalidFileError, InvalidInputError
+from condiff.errors import InvalidFileError, InvalidInputError, did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -44,6 +44,5 @@ def follow(diffusion: Diffusion, operator: Laplacian, at_nodes: Array, at_new: A
             following = diffusion.solver(operator, current, strength, 1)
             around = current.numpy() if explicit else (current.numpy() + following.numpy()) / 2
             new = new + move[:, None] * (mean @ around - new)
-            new[pull == 0] = at_new[pull == 0]
             current = following
     return new
