@@ -67,6 +67,12 @@ def test_minus_one_and_one_alone_are_two_classes(y: np.ndarray) -> None:
     assert found.codes.tolist() == [0, 1, 1, 0]
 
 
+def test_minus_one_is_a_class_where_none_says_what_is_missing() -> None:
+    found = class_targets(objects(-1, 0, None, 1), ALL)
+    assert found.classes.tolist() == [-1, 0, 1]
+    assert found.codes.tolist() == [0, 1, -1, 2]
+
+
 def test_minus_one_and_one_are_classes_where_none_marks_what_is_missing() -> None:
     found = class_targets(objects(-1, 1, None, -1), ALL)
     assert found.classes.tolist() == [-1, 1]

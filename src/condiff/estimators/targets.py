@@ -28,7 +28,8 @@ class ClassTargets:
 def class_targets(y: Any, keep: NDArray[np.bool_]) -> ClassTargets:
     """Read class labels, of which some may be missing; those of rows not to keep count as missing.
 
-    Missing is -1 among integers, NaN among floats, and None, NaN or the empty string among objects and strings.
+    Missing is -1 among integers, NaN among floats, and None, NaN or the empty string among objects and strings, where
+    -1 is then a class like any other.
     Integers that are all 1 or -1 are the two classes of the usual binary convention, with none missing.
     """
     labels = column_or_1d(_unpacked(y), warn=True)
@@ -112,8 +113,9 @@ def _missing_labels(labels: NDArray[Any]) -> NDArray[np.bool_]:
         return np.asarray(labels == labels.dtype.type())
     missing = np.array([_is_missing(label) for label in labels], dtype=bool)
     given = labels[~missing].tolist()
-    if given and all(isinstance(label, Integral) and not isinstance(label, bool) for label in given):
-        missing[~missing] = _missing_labels(np.array(given, dtype=np.int64))
+    # Where None or NaN says what is missing, -1 has no need to.
+    if not missing.any() and all(isinstance(label, Integral) and not isinstance(label, bool) for label in given):
+        return _missing_labels(np.array(given, dtype=np.int64))
     return missing
 
 
