@@ -13,7 +13,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.datasets import load_iris
+
+from condiff.datasets.node import NodeDataset, undirected
+from condiff.datasets.npzgraph import save_npz_graph
 
 
 @dataclass(frozen=True)
@@ -115,3 +119,18 @@ def species_of(ids: list[str]) -> list[str]:
 @pytest.fixture
 def flowers(tmp_path: Path) -> Path:
     return write_rows(tmp_path / "flowers.csv", flower_rows())
+
+
+@pytest.fixture(scope="session")
+def village(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two communities of 30 nodes with words of their own, in the common benchmark format."""
+    generator = np.random.default_rng(0)
+    classes = np.repeat([0, 1], 30)
+    near = np.where(classes[:, None] == classes[None, :], 0.2, 0.01)
+    edges = sp.csr_array((generator.random((60, 60)) < near).astype(float))
+    ring = sp.csr_array((np.ones(60), (np.arange(60), (np.arange(60) + 1) % 60)), shape=(60, 60))
+    words = (generator.random((60, 12)) < 0.3).astype(float)
+    words[np.arange(60), classes] = 1.0
+    path = tmp_path_factory.mktemp("graph") / "village.npz"
+    save_npz_graph(NodeDataset("village", undirected(edges.maximum(ring)), sp.csr_array(words), classes), path)
+    return path

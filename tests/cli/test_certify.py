@@ -91,7 +91,10 @@ def test_cora_has_the_figures_of_the_paper(condiff: Run, data_root: Path) -> Non
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        (["corra"], "'corra' is neither a known graph (cora, citeseer, pubmed) nor an .npz file"),
+        (
+            ["corra"],
+            "'corra' is no graph (did you mean 'cora'?): give cora, citeseer, pubmed, an .npz file",
+        ),
         (["missing.npz"], "missing.npz: no such file"),
         (["text.npz"], "is not an .npz file"),
         (

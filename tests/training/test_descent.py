@@ -10,6 +10,10 @@ from condiff.training.descent import Descent
 SETTINGS = {
     "adam": Training("adam", 0.03, weight_decay=5e-4),
     "adam, plain": Training("adam", 0.01, weight_decay=0.0),
+    "adamax": Training("adamax", 0.02, weight_decay=5e-3, milestones=(5,)),
+    "adamax, plain": Training("adamax", 0.02, weight_decay=0.0),
+    "rmsprop": Training("rmsprop", 0.005, weight_decay=5e-3, milestones=(4, 9)),
+    "rmsprop, plain": Training("rmsprop", 0.005, weight_decay=0.0),
     "sgd with momentum": Training("sgd", 0.1, momentum=0.9, weight_decay=1e-4, milestones=(5, 8)),
     "sgd, plain": Training("sgd", 0.5, weight_decay=0.0, milestones=(3,), decay=0.5),
 }

@@ -89,6 +89,13 @@ def test_adam_gets_rate_and_weight_decay() -> None:
     assert (group["lr"], group["weight_decay"], group["betas"], group["eps"]) == (0.03, 0.01, (0.9, 0.999), 1e-8)
 
 
+@pytest.mark.parametrize(("name", "kind"), [("adamax", torch.optim.Adamax), ("rmsprop", torch.optim.RMSprop)])
+def test_the_other_optimisers_get_rate_and_weight_decay(name: str, kind: type) -> None:
+    optimiser = replace(NODE, optimiser=name, learning_rate=0.03, weight_decay=0.01).make_optimiser(parameters())
+    assert type(optimiser) is kind
+    assert (optimiser.param_groups[0]["lr"], optimiser.param_groups[0]["weight_decay"]) == (0.03, 0.01)
+
+
 def test_sgd_step_is_momentum_with_decay() -> None:
     settings = Training("sgd", 0.1, momentum=0.9, weight_decay=0.5)
     (weight,) = made = parameters()

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from condiff import __version__
-from condiff.cli import certify, data, demo, fit, predict
+from condiff.cli import ablate, certify, data, demo, fit, predict, reproduce
 from condiff.cli.output import error_line, warning_line
 from condiff.errors import CondiffError
 
@@ -26,6 +26,8 @@ app.command("demo")(demo.command)
 app.command("fit")(fit.command)
 app.command("predict")(predict.command)
 app.command("certify")(certify.command)
+app.command("reproduce")(reproduce.command)
+app.command("ablate")(ablate.command)
 app.add_typer(data.app, name="data")
 
 

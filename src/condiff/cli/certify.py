@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,7 +10,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from condiff.cli.output import console, print_json
-from condiff.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from condiff.datasets.node import NodeDataset
@@ -19,7 +17,9 @@ if TYPE_CHECKING:
 
 
 def command(
-    graph: Annotated[str, typer.Argument(metavar="GRAPH.npz|NAME", help="A graph file, or cora, citeseer or pubmed.")],
+    graph: Annotated[
+        str, typer.Argument(metavar="GRAPH|NAME", help="A graph file or folder, or cora, citeseer, pubmed.")
+    ],
     strength: Annotated[
         float | None, typer.Option(min=0.0, help="Diffusion strength of a layer whose effect is wanted.")
     ] = None,
@@ -55,15 +55,12 @@ def command(
 
 
 def _read(graph: str) -> NodeDataset:
+    from condiff.datasets.graphs import load_graph
     from condiff.datasets.node import largest_component
-    from condiff.datasets.npzgraph import load_npz_graph
-    from condiff.datasets.planetoid import NAMES, load
+    from condiff.datasets.planetoid import NAMES
 
-    if graph in NAMES:
-        return largest_component(load(graph))
-    if not graph.endswith(".npz"):
-        raise InvalidInputError(f"{graph!r} is neither a known graph ({', '.join(NAMES)}) nor an .npz file")
-    return load_npz_graph(Path(graph), needs_features=False)
+    dataset = load_graph(graph, needs_features=False)
+    return largest_component(dataset) if graph in NAMES else dataset
 
 
 def _show(dataset: NodeDataset, certificate: Certificate, strength: float | None, layers: int) -> None:

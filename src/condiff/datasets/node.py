@@ -28,12 +28,15 @@ class NodeDataset:
         (n, p) as published: 0/1 or TF-IDF.
     labels
         (n,) classes counted from 0; -1 where a node has no label.
+    class_names
+        What the classes are called, in their order; empty where they have only numbers.
     """
 
     name: str
     adjacency: sp.csr_array
     features: sp.csr_array
     labels: NDArray[np.int64]
+    class_names: tuple[str, ...] = ()
 
     @property
     def n_nodes(self) -> int:

@@ -7,7 +7,7 @@ import gzip
 import io
 import zipfile
 import zlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +84,20 @@ def _delimiter(text: str) -> str:
         return ","
 
 
+def read_records(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The header of a delimited text file, then its rows, each with the line on which it begins."""
+    text = _decoded(path)
+    return _records(path, text, _delimiter(text))
+
+
 def _checked_header(path: Path, text: str, delimiter: str) -> list[str]:
+    header: list[str] = []
+    for _, row in _records(path, text, delimiter):
+        header = header or row
+    return header
+
+
+def _records(path: Path, text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True)
     header: list[str] = []
     start = 1
@@ -94,16 +107,18 @@ def _checked_header(path: Path, text: str, delimiter: str) -> list[str]:
                 pass
             elif not header:
                 header = _named_columns(path, [cell.strip() for cell in row])
+                yield start, header
             elif len(row) != len(header):
                 quote = "; is a quote left open?" if reader.line_num > start + 1 else ""
                 raise InvalidFileError(
                     f"{path}, line {start}: {len(row)} cells where the header has {len(header)}: "
                     f"mend the line (a cell that holds the delimiter {delimiter!r} needs quotes){quote}"
                 )
+            else:
+                yield start, row
             start = reader.line_num + 1
     except csv.Error as error:
         raise InvalidFileError(f"{path}, line {start}: {error}: mend the line") from error
-    return header
 
 
 def _named_columns(path: Path, cells: list[str]) -> list[str]:

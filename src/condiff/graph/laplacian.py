@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
+import copy
 from abc import ABC, abstractmethod
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
 
 from condiff.errors import InvalidInputError
+from condiff.graph.sparse import Pattern
 
 if TYPE_CHECKING:
     from typing import Self
-
-# torch notes once a process that its CSR tensors are in beta, at the first one made; that is not the user's concern.
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", UserWarning)
-    torch.sparse_csr_tensor(torch.tensor([0, 1]), torch.tensor([0]), torch.tensor([1.0]))
 
 
 class Laplacian(ABC):
@@ -127,8 +122,7 @@ class SparseLaplacian(Laplacian):
     """
 
     def __init__(self, crow_indices: Tensor, col_indices: Tensor, weights: Tensor, *, symmetric: bool) -> None:
-        self.crow_indices = crow_indices
-        self.col_indices = col_indices
+        self.pattern = Pattern(crow_indices, col_indices, crow_indices.shape[0] - 1)
         self.weights = weights
         self.symmetric = symmetric
         self._degree: tuple[int, Tensor] | None = None
@@ -202,13 +196,22 @@ class SparseLaplacian(Laplacian):
 
     @property
     def n_nodes(self) -> int:
-        return self.crow_indices.shape[0] - 1
+        return self.pattern.shape[0]
 
-    @cached_property
+    @property
+    def crow_indices(self) -> Tensor:
+        """Where the entries of every row begin, and where the last one's end."""
+        return self.pattern.crow_indices
+
+    @property
+    def col_indices(self) -> Tensor:
+        """The column of every stored entry."""
+        return self.pattern.col_indices
+
+    @property
     def row_indices(self) -> Tensor:
         """The row of every stored entry."""
-        counts = self.crow_indices.diff().long()
-        return torch.repeat_interleave(torch.arange(self.n_nodes, device=counts.device), counts)
+        return self.pattern.rows
 
     @property
     def degree(self) -> Tensor:
@@ -231,27 +234,19 @@ class SparseLaplacian(Laplacian):
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> SparseLaplacian:
         if torch.device(device or self.device) == self.device and (dtype or self.dtype) == self.dtype:
             return self
-        return SparseLaplacian(
-            self.crow_indices.to(device),
-            self.col_indices.to(device),
-            self.weights.to(device=device, dtype=dtype),
-            symmetric=self.symmetric,
-        )
+        return self._with(self.pattern.to(device), self.weights.to(device=device, dtype=dtype))
 
     def detach(self) -> SparseLaplacian:
         """The same operator, to whose weights no gradient flows."""
-        return SparseLaplacian(self.crow_indices, self.col_indices, self.weights.detach(), symmetric=self.symmetric)
+        return self._with(self.pattern, self.weights.detach())
 
-    @cached_property
-    def _mirror(self) -> tuple[Tensor, Tensor, Tensor]:
-        """CSR structure of W^T, and where each of its entries stands in W; computed once, used by every backward."""
-        order = torch.argsort(self.col_indices.long() * self.n_nodes + self.row_indices, stable=True)
-        crow = torch.zeros_like(self.crow_indices)
-        crow[1:] = torch.cumsum(torch.bincount(self.col_indices, minlength=self.n_nodes), 0)
-        return crow, self.row_indices[order].to(torch.int32), order
+    def _with(self, pattern: Pattern, weights: Tensor) -> SparseLaplacian:
+        other = copy.copy(self)
+        other.pattern, other.weights, other._degree = pattern, weights, None
+        return other
 
     def _equals_mirror(self) -> bool:
-        crow, col, order = self._mirror
+        crow, col, order = self.pattern.mirror
         same = torch.equal(crow, self.crow_indices) and torch.equal(col, self.col_indices)
         values = self.weights.detach()
         tolerance = 1e-8 if values.dtype == torch.float64 else 1e-5
@@ -259,15 +254,8 @@ class SparseLaplacian(Laplacian):
 
     def product(self, u: Tensor, *, transpose: bool = False) -> Tensor:
         """``L u`` or ``L^T u`` for a matrix ``u``, outside of autograd."""
-        values = self.weights.detach()
-        crow, col = self.crow_indices, self.col_indices
-        if transpose and not self.symmetric:
-            crow, col, order = self._mirror
-            values = values[order]
-        shape = (self.n_nodes, self.n_nodes)
-        # Made anew each time: it only wraps the arrays, and a CSR tensor kept here could not be deep-copied.
-        matrix = torch.sparse_csr_tensor(crow, col, values, shape, check_invariants=False)
-        return self.degree[:, None] * u - matrix @ u
+        pull = self.pattern.product(self.weights.detach(), u, transpose=transpose and not self.symmetric)
+        return self.degree[:, None] * u - pull
 
 
 class _Adjoint(Laplacian):
@@ -318,12 +306,9 @@ class _SparseProduct(torch.autograd.Function):
         to_weights = to_u = None
         if ctx.needs_input_grad[0]:
             (u,) = ctx.saved_tensors
-            rows, columns = operator.row_indices, operator.col_indices.long()
-            # d(L u)_i / d w_ij = u_i - u_j; column by column, or the gathered edges would need c times the memory.
-            to_weights = torch.zeros_like(operator.weights)
-            for k in range(u.shape[1]):
-                value, pull = u[:, k], gradient[:, k]
-                to_weights.addcmul_(pull[rows], value[rows] - value[columns])
+            # d(L u)_i / d w_ij = u_i - u_j.
+            own = (gradient * u).sum(-1).index_select(0, operator.row_indices)
+            to_weights = own - operator.pattern.outer(gradient, u)
         if ctx.needs_input_grad[1]:
             to_u = operator.product(gradient, transpose=True)
         return to_weights, to_u, None

@@ -20,7 +20,7 @@ class Training:
     Attributes
     ----------
     optimiser
-        ``adam`` or ``sgd``.
+        ``adam``, ``adamax``, ``rmsprop`` or ``sgd``.
     learning_rate, momentum, weight_decay
         As in torch; momentum is for SGD only.
     epochs
@@ -33,7 +33,7 @@ class Training:
         With validation points: stop after this many epochs without progress; None runs all epochs.
     """
 
-    optimiser: Literal["adam", "sgd"] = "adam"
+    optimiser: Literal["adam", "adamax", "rmsprop", "sgd"] = "adam"
     learning_rate: float = 0.01
     momentum: float = 0.0
     weight_decay: float = 5e-4
@@ -43,8 +43,8 @@ class Training:
     patience: int | None = 50
 
     def __post_init__(self) -> None:
-        if self.optimiser not in ("adam", "sgd"):
-            raise InvalidInputError(f"optimiser must be 'adam' or 'sgd', not {self.optimiser!r}")
+        if self.optimiser not in ("adam", "adamax", "rmsprop", "sgd"):
+            raise InvalidInputError(f"optimiser must be 'adam', 'adamax', 'rmsprop' or 'sgd', not {self.optimiser!r}")
         if self.epochs < 1:
             raise InvalidInputError(f"epochs must be at least 1, not {self.epochs}")
         if self.patience is not None and self.patience < 1:
@@ -65,6 +65,10 @@ class Training:
         """The torch optimiser that these settings describe."""
         if self.optimiser == "adam":
             return torch.optim.Adam(parameters, lr=self.learning_rate, weight_decay=self.weight_decay)
+        if self.optimiser == "adamax":
+            return torch.optim.Adamax(parameters, lr=self.learning_rate, weight_decay=self.weight_decay)
+        if self.optimiser == "rmsprop":
+            return torch.optim.RMSprop(parameters, lr=self.learning_rate, weight_decay=self.weight_decay)
         return torch.optim.SGD(
             parameters, lr=self.learning_rate, momentum=self.momentum, weight_decay=self.weight_decay
         )

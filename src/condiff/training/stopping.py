@@ -28,10 +28,19 @@ class EarlyStopping:
         if loss < self.best_loss or score > self.best_score:
             self.best_loss, self.best_score = min(loss, self.best_loss), max(score, self.best_score)
             self.best_epoch, self._waited = epoch, 0
-            self._weights = {name: value.detach().clone() for name, value in model.state_dict().items()}
+            self._store(model)
         else:
             self._waited += 1
         return self._waited >= self.patience
+
+    @torch.no_grad()
+    def _store(self, model: nn.Module) -> None:
+        # Into the same memory each time: most epochs make progress, and fresh pages cost more than the copy.
+        for name, value in model.state_dict().items():
+            if name in self._weights:
+                self._weights[name].copy_(value)
+            else:
+                self._weights[name] = value.detach().clone()
 
     def restore(self, model: nn.Module) -> None:
         """Put back the weights of the best epoch."""

@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
-from condiff.errors import MissingDependencyError
 from condiff.experiments.demo import Run
-from condiff.experiments.figures import accuracy_against_time, require_matplotlib
+from condiff.experiments.figures import accuracy_against_time
 
 RUNS = [
     Run("COIN", labels, draw, 0.6 + 0.05 * draw + 0.02 * time, time)
@@ -41,17 +39,3 @@ def test_runs_of_the_table_are_not_drawn(tmp_path: Path) -> None:
     accuracy_against_time(RUNS, tmp_path / "a.png")
     accuracy_against_time([*RUNS, Run("COIN", 2, 0, 0.1)], tmp_path / "b.png")
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
-
-
-@pytest.mark.parametrize("module", ["matplotlib", "matplotlib.figure"])
-def test_without_matplotlib_it_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str
-) -> None:
-    monkeypatch.setitem(sys.modules, module, None)
-    if module == "matplotlib":
-        monkeypatch.delitem(sys.modules, "matplotlib.figure", raising=False)
-    with pytest.raises(MissingDependencyError, match=r"pip install 'condiff\[plot\]'"):
-        accuracy_against_time(RUNS, tmp_path / "picture.png")
-    with pytest.raises(MissingDependencyError):
-        require_matplotlib()
-    assert list(tmp_path.iterdir()) == []

@@ -1,23 +1,22 @@
-"""Pictures of what the experiments measured; matplotlib is loaded only when one is drawn."""
+"""The demo's picture: how far to diffuse."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from condiff.errors import MissingDependencyError
-from condiff.experiments.demo import Run
-from condiff.files import atomic_path
+from condiff.experiments.figures.canvas import COLOURS, panels, save
 
-# Distinguishable with every common colour vision, in print too.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from condiff.experiments.demo import Run
 
 
 def accuracy_against_time(runs: list[Run], target: Path) -> None:
     """How far to diffuse: the accuracy of COIN against the diffusion time, relative to the automatic one."""
-    figure, axes = _axes((7.0, 4.2))
+    figure, [[axes]] = panels(1, 1, (7.0, 4.2))
     timed = [run for run in runs if run.time is not None]
     for colour, labels in zip(COLOURS, sorted({run.labels for run in timed}), strict=False):
         times = sorted({run.time for run in timed if run.labels == labels and run.time is not None})
@@ -38,31 +37,4 @@ def accuracy_against_time(runs: list[Run], target: Path) -> None:
     draws = len({run.draw for run in timed})
     axes.set_title(f"COIN on the digits: mean and spread over {draws} draws of the labels", fontsize=10)
     axes.legend(frameon=False, loc=(0.44, 0.24))
-    _save(figure, target)
-
-
-def require_matplotlib() -> None:
-    """Say what to install where matplotlib is missing."""
-    try:
-        import matplotlib.figure  # noqa: F401
-    except ImportError as error:
-        raise MissingDependencyError("pictures need matplotlib: pip install 'condiff[plot]'") from error
-
-
-def _axes(size: tuple[float, float]) -> tuple[Any, Any]:
-    require_matplotlib()
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=size, dpi=150, layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", color="0.9")
-    axes.set_axisbelow(True)
-    return figure, axes
-
-
-def _save(figure: Any, target: Path) -> None:
-    with atomic_path(target) as temporary:
-        figure.savefig(temporary, format=target.suffix.lstrip("."), metadata={"Software": None})
+    save(figure, target)

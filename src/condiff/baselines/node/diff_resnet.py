@@ -1,0 +1,134 @@
+r"""The diffusion residual network (Wang, Dou, Bao and Shi, TPAMI 2024)."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor, nn
+
+from condiff.baselines.node.method import NetworkMethod, NodeNetwork, check_probabilities
+from condiff.baselines.node.problem import NodeProblem
+from condiff.baselines.node.spectral import blocks, symmetric_product
+from condiff.errors import InvalidInputError
+from condiff.graph.sparse import SparseMatrix
+from condiff.training.settings import NODE
+
+# Features diffuse a few at a time, so that all their layers find them in the processor's cache: this many values.
+_CACHED = 1 << 18
+_BYTES = 256
+
+
+@dataclass(frozen=True)
+class DiffResNet(NetworkMethod):
+    r"""One residual block, diffusion of the features, and a linear classifier.
+
+    :math:`x \leftarrow x + \mathrm{relu}(W x + b)` as wide as the features, then in every layer dropout and
+    :math:`x \leftarrow x - \gamma L x`, where :math:`L = \mathrm{diag}(S 1) - S` and
+    :math:`S = D^{-1/2}(A + I)D^{-1/2}`. Architecture, optimiser and Cora's settings are those of the authors'
+    repository, whose protocol is also the one of this benchmark.
+
+    Parameters
+    ----------
+    step_size
+        :math:`\gamma`, the strength of one layer.
+    layers
+        The number of diffusion layers.
+    dropout
+        Probability with which the inputs of every diffusion layer are dropped in training, rounded to 1/256.
+    """
+
+    step_size: float = 0.25
+    layers: int = 20
+    dropout: float = 0.25
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.step_size < math.inf and self.layers >= 0):
+            raise InvalidInputError(
+                f"step_size and layers must not be negative, but are {self.step_size} and {self.layers}"
+            )
+        check_probabilities(dropout=self.dropout)
+
+    @classmethod
+    def recommended(cls, dataset: str) -> Self:
+        if dataset == "citeseer":
+            return cls(training=dataclasses.replace(NODE, weight_decay=0.01))
+        return cls()
+
+    def network(self, problem: NodeProblem) -> NodeNetwork:
+        return _Network(problem, self.step_size, self.layers, self.dropout)
+
+
+class _Network(NodeNetwork):
+    def __init__(self, problem: NodeProblem, step_size: float, layers: int, dropout: float) -> None:
+        super().__init__()
+        weights = problem.graph.normalised("symmetric", self_loops="add").weights
+        kept = 1 - step_size * np.asarray(weights.sum(axis=1)).ravel()
+        self.step = SparseMatrix.of(sp.diags_array(kept) + step_size * weights)
+        self.x, self.x_dense, self.layers, self.dropout = problem.x, problem.x_dense, layers, dropout
+        self.residual = nn.Linear(problem.n_features, problem.n_features)
+        self.classifier = nn.Linear(problem.n_features, problem.n_classes)
+
+    def forward(self) -> Tensor:
+        hidden = self.x_dense + torch.relu(self.x @ self.residual.weight.T + self.residual.bias)
+        if self.training and self.dropout > 0:
+            hidden = _DroppedDiffusion.apply(hidden, self.step, self.layers, self.dropout)  # type: ignore[no-untyped-call]
+            return torch.log_softmax(self.classifier(hidden), dim=-1)
+        # Without dropout the diffusion commutes with the classifier, and classes are far fewer than features.
+        logits = hidden @ self.classifier.weight.T
+        for _ in range(self.layers):
+            logits = symmetric_product(self.step, logits)
+        return torch.log_softmax(logits + self.classifier.bias, dim=-1)
+
+
+class _DroppedDiffusion(torch.autograd.Function):
+    """Dropout and a step of diffusion, many times over, for a few features at a time."""
+
+    @staticmethod
+    def forward(ctx: Any, hidden: Tensor, step: SparseMatrix, layers: int, dropout: float) -> Tensor:
+        least = round(_BYTES * dropout)
+        scale = _BYTES / (_BYTES - least)
+        ctx.step, ctx.scale = step, scale
+        ctx.masks = []
+        result = torch.empty_like(hidden)
+        for block in _blocks(hidden):
+            values, masks = hidden[:, block].contiguous(), []
+            for _ in range(layers):
+                mask = _random_bytes(values.shape)
+                # Zeros and ones as bytes: several times as fast as a mask of truth values.
+                masks.append(torch.ge(mask, least, out=mask))
+                values = step.pattern.product(step.values, values.mul_(mask))
+            result[:, block] = values.mul_(scale**layers)
+            ctx.masks.append(masks)
+        return result
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
+        step: SparseMatrix = ctx.step
+        result = torch.empty_like(gradient)
+        for block, masks in zip(_blocks(gradient), ctx.masks, strict=True):
+            values = gradient[:, block].contiguous()
+            for mask in reversed(masks):
+                # The step is symmetric: its transpose is itself.
+                values = step.pattern.product(step.values, values).mul_(mask)
+            result[:, block] = values.mul_(ctx.scale ** len(masks))
+        return result, None, None, None
+
+
+def _blocks(values: Tensor) -> Iterator[slice]:
+    nodes, features = values.shape
+    return blocks(features, max(16, _CACHED // nodes // 16 * 16))
+
+
+def _random_bytes(shape: torch.Size) -> Tensor:
+    """Bytes of torch's generator, eight for one draw of it."""
+    count = shape.numel()
+    draws = torch.empty((count + 7) // 8, dtype=torch.int64).random_(-(2**63), None)
+    return draws.view(torch.uint8)[:count].view(shape)

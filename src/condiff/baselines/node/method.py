@@ -1,0 +1,143 @@
+"""What a method for node classification is: a frozen dataclass of its settings that can solve a problem."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from condiff.baselines.node.problem import NodeProblem
+from condiff.errors import InvalidInputError
+from condiff.training.descent import Descent
+from condiff.training.settings import NODE, Training
+from condiff.training.stopping import EarlyStopping
+
+if TYPE_CHECKING:
+    from typing import Self
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a method says of every node, and what that took.
+
+    Parameters
+    ----------
+    scores
+        (n, classes); the largest of a row is the prediction.
+    epochs
+        Epochs that were run; 0 where a method has none.
+    seconds
+        The time that training took, without set-up such as a graph's matrix power.
+    """
+
+    scores: Tensor
+    epochs: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class NodeMethod(ABC):
+    """A method: its fields are its settings, all plain values, and make the key under which a run is stored."""
+
+    @classmethod
+    def recommended(cls, dataset: str) -> Self:
+        """The settings that the method's authors recommend for a data set; the defaults for one they did not try."""
+        return cls()
+
+    @abstractmethod
+    def solve(self, problem: NodeProblem, seed: int) -> Outcome:
+        """Learn from the training nodes and score every node; the same seed gives the same bytes."""
+
+    def settings(self) -> dict[str, Any]:
+        """The settings as plain values."""
+        return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True)
+class NetworkMethod(NodeMethod):
+    """A method that trains a network under the protocol's loss and early stopping.
+
+    Parameters
+    ----------
+    training
+        Optimiser, its learning rate and weight decay, and the stopping rule, the same for every method.
+    """
+
+    training: Training = NODE
+
+    @abstractmethod
+    def network(self, problem: NodeProblem) -> NodeNetwork:
+        """A freshly initialised network that holds what it needs of the problem."""
+
+    def solve(self, problem: NodeProblem, seed: int) -> Outcome:
+        torch.manual_seed(seed)
+        return train(self.network(problem), problem, self.training)
+
+
+class NodeNetwork(nn.Module, ABC):
+    """A network for one problem: it holds graph and features, so that its forward pass takes nothing."""
+
+    @abstractmethod
+    def forward(self) -> Tensor:
+        """Log-probabilities of every node, (n, classes)."""
+
+    def at(self, nodes: Tensor) -> Tensor:
+        """Log-probabilities of some nodes; worth its own code where those do not depend on all the others."""
+        return self()[nodes]  # type: ignore[no-any-return]
+
+    def penalty(self) -> Tensor | float:
+        """What the method's own paper adds to the loss of an epoch, after its forward pass."""
+        return 0.0
+
+    def decayed(self) -> Iterable[nn.Parameter]:
+        """The parameters that weight decay acts on: all, unless the method's paper says otherwise."""
+        return self.parameters()
+
+
+def train(network: NodeNetwork, problem: NodeProblem, settings: Training) -> Outcome:
+    """Train full-batch with the negative log-likelihood, stop early, and score all nodes with the best weights."""
+    decayed = {id(parameter) for parameter in network.decayed()}
+    with_decay = [parameter for parameter in network.parameters() if id(parameter) in decayed]
+    without = [parameter for parameter in network.parameters() if id(parameter) not in decayed]
+    descents = [Descent(with_decay, settings), Descent(without, dataclasses.replace(settings, weight_decay=0.0))]
+    stopping = EarlyStopping(settings.patience or settings.epochs)
+    train_labels, validation_labels = problem.labels[problem.train], problem.labels[problem.validation]
+    started, epoch = time.perf_counter(), 0
+    for epoch in range(1, settings.epochs + 1):
+        network.train()
+        loss = nn.functional.nll_loss(network.at(problem.train), train_labels) + network.penalty()
+        loss.backward()
+        for descent in descents:
+            descent.step()
+        network.eval()
+        with torch.no_grad():
+            output = network.at(problem.validation)
+            loss_there = float(nn.functional.nll_loss(output, validation_labels))
+            accuracy_there = float((output.argmax(-1) == validation_labels).double().mean())
+        if stopping.should_stop(network, epoch, loss_there, accuracy_there):
+            break
+    stopping.restore(network)
+    network.eval()
+    with torch.no_grad():
+        scores = network()
+    return Outcome(scores, epoch, time.perf_counter() - started)
+
+
+def check_counts(**settings: int) -> None:
+    """Refuse settings that are not whole numbers from 1 on."""
+    for name, value in settings.items():
+        if not isinstance(value, int) or value < 1:
+            raise InvalidInputError(f"{name} must be a whole number of at least 1, not {value!r}")
+
+
+def check_probabilities(**settings: float) -> None:
+    """Refuse probabilities of dropping something that are not at least 0 and below 1."""
+    for name, value in settings.items():
+        if not 0 <= value < 1:
+            raise InvalidInputError(f"{name} must be at least 0 and below 1, not {value!r}")

@@ -1,0 +1,60 @@
+"""Change single settings of a method by name, as a user types them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any, TypeVar
+
+from condiff.errors import InvalidInputError, did_you_mean
+
+Settings = TypeVar("Settings")
+
+
+def override(settings: Settings, name: str, text: str) -> Settings:
+    """A copy of a settings dataclass with one field changed.
+
+    Parameters
+    ----------
+    settings
+        A method, or anything else that is a frozen dataclass of plain values.
+    name
+        The field; ``training.weight_decay`` for a field of a field.
+    text
+        The value as JSON; anything that is not JSON is taken as text.
+    """
+    assert dataclasses.is_dataclass(settings) and not isinstance(settings, type)
+    first, _, rest = name.partition(".")
+    fields = [field.name for field in dataclasses.fields(settings)]
+    if first not in fields:
+        raise InvalidInputError(
+            f"{type(settings).__name__} has no setting {first!r}{did_you_mean(first, fields)}; it has "
+            f"{', '.join(fields)}"
+        )
+    old = getattr(settings, first)
+    if rest:
+        if not dataclasses.is_dataclass(old) or isinstance(old, type):
+            raise InvalidInputError(f"{type(settings).__name__}.{first} is a plain value and has no {rest!r}")
+        return dataclasses.replace(settings, **{first: override(old, rest, text)})
+    if dataclasses.is_dataclass(old):
+        names = ", ".join(f"{first}.{field.name}" for field in dataclasses.fields(old))
+        raise InvalidInputError(f"{type(settings).__name__}.{first} has settings of its own: {names}")
+    return dataclasses.replace(settings, **{first: _like(old, _value(text), f"{type(settings).__name__}.{name}")})
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
+
+
+def _like(old: Any, new: Any, name: str) -> Any:
+    """The new value, if it is of the old one's kind."""
+    if isinstance(new, list):
+        new = tuple(new)
+    if old is None or new is None or type(old) is type(new):
+        return new
+    if isinstance(old, float) and isinstance(new, int) and not isinstance(new, bool):
+        return float(new)
+    raise InvalidInputError(f"{name} is {old!r}, so it cannot become {new!r}: give a value of the same kind")

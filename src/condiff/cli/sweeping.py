@@ -1,0 +1,86 @@
+"""How a sweep shows itself: running mean and time left, in a live bar on a terminal, in plain lines elsewhere."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+from rich.progress import Progress as Bar
+
+from condiff.experiments.runner import Progress
+from condiff.experiments.runs import Run
+
+_SECONDS_BETWEEN_LINES = 30.0
+
+
+def follow(sweep: Iterable[Progress], total: int, metric: str) -> None:
+    """Run a sweep to its end, showing how it goes on standard error."""
+    state = _State(metric, total)
+    if not sys.stderr.isatty():
+        for progress in sweep:
+            state.add(progress)
+            if state.line_is_due():
+                print(state.text(), file=sys.stderr, flush=True)
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn())
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("starting", total=total)
+        for progress in sweep:
+            state.add(progress)
+            bar.update(task, completed=progress.done, description=state.text(short=True))
+
+
+class _State:
+    def __init__(self, metric: str, total: int) -> None:
+        self.metric, self.total = metric, total
+        self.runs: list[Run] = []
+        self.held = 0
+        self._values: dict[tuple[str, str], list[float]] = defaultdict(list)
+        self._started = self._shown = time.perf_counter()
+        self._step = max(1, total // 20)
+
+    def add(self, progress: Progress) -> None:
+        run = progress.run
+        self.runs.append(run)
+        self.held = progress.held
+        self._values[run.dataset, run.method].append(run.metrics[self.metric])
+
+    def line_is_due(self) -> bool:
+        """About twenty lines, and one at least every half minute; none for what was held already."""
+        done = len(self.runs)
+        if done < self.held or (done == self.held and self.held < self.total):
+            return False
+        if done % self._step and done != self.total and time.perf_counter() - self._shown < _SECONDS_BETWEEN_LINES:
+            return False
+        self._shown = time.perf_counter()
+        return True
+
+    def text(self, *, short: bool = False) -> str:
+        run = self.runs[-1]
+        values = self._values[run.dataset, run.method]
+        running = f"{run.dataset} {run.method} {statistics.fmean(values):.2f} over {len(values)}"
+        left = self._left()
+        if short:
+            return f"{running}{left}"
+        held = f" ({self.held} held already)" if self.held else ""
+        return f"{len(self.runs)} of {self.total} runs{held}; {running}{left}"
+
+    def _left(self) -> str:
+        made = len(self.runs) - self.held
+        missing = self.total - len(self.runs)
+        if made < 1 or not missing:
+            return ""
+        seconds = (time.perf_counter() - self._started) / made * missing
+        return f", about {_duration(seconds)} left"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"

@@ -1,0 +1,27 @@
+"""Pictures of what the experiments measured, one a file; matplotlib is loaded only when one is drawn.
+
+Each picture is a function that draws the matplotlib figure and one that writes it, as PNG, SVG or PDF by the target's
+suffix.
+"""
+
+from __future__ import annotations
+
+from condiff.experiments.figures.canvas import require_matplotlib
+from condiff.experiments.figures.demo import accuracy_against_time
+from condiff.experiments.figures.intervals import accuracy_intervals, draw_intervals
+from condiff.experiments.figures.memory import draw_memory, memory_bars
+from condiff.experiments.figures.strength import draw_strength, strength_boxplots
+from condiff.experiments.figures.times import draw_times, time_complexity
+
+__all__ = [
+    "accuracy_against_time",
+    "accuracy_intervals",
+    "draw_intervals",
+    "draw_memory",
+    "draw_strength",
+    "draw_times",
+    "memory_bars",
+    "require_matplotlib",
+    "strength_boxplots",
+    "time_complexity",
+]

@@ -1,0 +1,41 @@
+"""Panels that share a line a method, as a table does: names at the left, a rule between the paper's groups."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from condiff.experiments.figures.canvas import panels, plain
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from condiff.experiments.grid import Grid
+
+
+def line_panels(grid: Grid, *, width: float, height: float, sharex: bool = False) -> tuple[Figure, list[Axes]]:
+    """A panel a column of the grid; its n-th line is at n, from the top.
+
+    Parameters
+    ----------
+    grid
+        Whose lines and columns to show.
+    width, height
+        Of a panel and of a line, in inches.
+    sharex
+        Whether the panels have one scale.
+    """
+    size = (1.3 + width * len(grid.columns), 1.2 + height * len(grid.lines))
+    figure, [found] = panels(1, len(grid.columns), size, grid="x", sharey=True, sharex=sharex)
+    for column, axes in zip(grid.columns, found, strict=True):
+        axes.set_title(plain(column.title), fontsize=10, loc="left")
+        axes.tick_params(axis="y", length=0)
+        for number, (above, below) in enumerate(pairwise(grid.lines)):
+            if above.group != below.group:
+                axes.axhline(number + 0.5, color="0.75", linewidth=0.8, zorder=1)
+    found[0].set_yticks(range(len(grid.lines)), [line.label for line in grid.lines])
+    found[0].set_ylim(len(grid.lines) - 0.4, -0.6)
+    for line, name in zip(grid.lines, found[0].get_yticklabels(), strict=True):
+        name.set_fontweight("bold" if line.method == "COIN" else "normal")
+    return figure, found

@@ -1,0 +1,63 @@
+"""How a metric is named, rounded and judged: one line a metric."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from condiff.errors import InvalidInputError, did_you_mean
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric as people read it.
+
+    Parameters
+    ----------
+    title
+        Its name on a table or an axis.
+    decimals
+        As many as the paper prints.
+    higher_is_better
+        Which way is up.
+    tolerance
+        A difference from the published value beyond this is marked as one.
+    """
+
+    title: str
+    decimals: int
+    higher_is_better: bool
+    tolerance: float
+
+    def text(self, value: float | None) -> str:
+        """The value as it is printed; a dash for none."""
+        return "-" if value is None else f"{self._rounded(value):.{self.decimals}f}"
+
+    def spread_text(self, value: float | None, spread: float | None) -> str:
+        """``82.2 ± 1.2``, or the value alone where there is no spread."""
+        return self.text(value) if value is None or spread is None else f"{self.text(value)} ± {self.text(spread)}"
+
+    def difference_text(self, difference: float | None) -> str:
+        """A difference with its sign."""
+        return "-" if difference is None else f"{self._rounded(difference):+.{self.decimals}f}"
+
+    def misses(self, difference: float | None) -> bool:
+        """Whether a difference from the published value, as printed, is beyond the tolerance, either way."""
+        return difference is not None and abs(self._rounded(difference)) > self.tolerance
+
+    def _rounded(self, value: float) -> float:
+        return round(value, self.decimals) + 0.0  # the sum turns -0.0 into 0.0
+
+
+METRICS = {
+    "accuracy": Metric("accuracy (%)", 1, higher_is_better=True, tolerance=1.0),
+    "mse": Metric("mean squared error", 4, higher_is_better=False, tolerance=0.02),
+    "roc_auc": Metric("ROC-AUC", 4, higher_is_better=True, tolerance=0.02),
+    "auprc": Metric("AUPRC", 4, higher_is_better=True, tolerance=0.02),
+}
+
+
+def metric(name: str) -> Metric:
+    """A metric by its name in the results."""
+    if name not in METRICS:
+        raise InvalidInputError(f"unknown metric {name!r}{did_you_mean(name, METRICS)}; known: {', '.join(METRICS)}")
+    return METRICS[name]

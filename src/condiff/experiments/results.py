@@ -1,0 +1,43 @@
+"""The folder that a sweep leaves behind: its store, and what people read of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from condiff.experiments.runs import Run
+from condiff.experiments.summary import Row, summarise
+from condiff.experiments.tables import csv_text, latex, markdown
+from condiff.files import write_text
+
+STORE = "runs.sqlite"
+
+
+def headline(runs: Sequence[Run], metrics: Sequence[str]) -> list[Row]:
+    """The rows of these metrics; what else a run measured stays in the store."""
+    return [row for row in summarise(runs) if row["metric"] in metrics]
+
+
+def write_results(
+    folder: Path, rows: Sequence[Row], made: dict[str, str], *, splits: Sequence[dict[str, Any]] = ()
+) -> list[Path]:
+    """Write the summary as JSON, CSV, Markdown and LaTeX, with what made it; each file whole or not at all."""
+    line = f"Made by `{made['command']}` on {made['date']} ({made['machine']}; torch {made['torch']})."
+    texts = {
+        "summary.json": json.dumps(list(rows), indent=2, allow_nan=False) + "\n",
+        "summary.csv": csv_text(rows),
+        "table.md": f"{markdown(rows)}\n\n{line}\n",
+        "table.tex": f"% {line}\n{latex(rows)}",
+        "provenance.json": json.dumps(made, indent=2) + "\n",
+    }
+    if splits:
+        columns = list(splits[0])
+        texts["splits.csv"] = "".join(
+            ",".join(str(value) for value in values) + "\n"
+            for values in [columns, *([split[column] for column in columns] for split in splits)]
+        )
+    for name, text in texts.items():
+        write_text(folder / name, text)
+    return [folder / name for name in texts]

@@ -1,0 +1,102 @@
+import csv
+import json
+import sqlite3
+
+import pytest
+
+# Small enough to run in seconds, and every method's table has two lines.
+QUICK = ("--set", "training.epochs=5", "--train-per-class", 3, "--validation-per-class", 4, "--jobs", 1)
+KEYS = [
+    "task", "dataset", "method", "metric", "mean", "std", "runs", "published", "published_std", "seconds_per_run",
+]  # fmt: skip
+
+
+def test_a_benchmark_of_a_graph_of_ones_own(condiff, village, tmp_path):
+    done = condiff("reproduce", village, "--method", "coin,MLP", "--splits", 2, "--inits", 2, *QUICK, "--out", tmp_path)
+    assert done.code == 0, done.err
+    assert "COIN" in done.out
+    assert "MLP" in done.out
+    assert "village" in done.out
+    rows = json.loads((tmp_path / "summary.json").read_text())
+    assert [(row["method"], row["runs"], row["splits"], row["inits"]) for row in rows] == [
+        ("MLP", 4, 2, 2),
+        ("COIN", 4, 2, 2),
+    ]
+    assert all(list(row)[:10] == KEYS for row in rows)
+    assert all(row["published"] is None for row in rows)
+    assert all(50 < row["mean"] <= 100 for row in rows)
+    with (tmp_path / "summary.csv").open() as stream:
+        assert [float(row["mean"]) for row in csv.DictReader(stream)] == [row["mean"] for row in rows]
+    assert "| COIN |" in (tmp_path / "table.md").read_text()
+    assert r"\toprule" in (tmp_path / "table.tex").read_text()
+    for picture in ("accuracy.png", "time.png", "memory.png"):
+        assert (tmp_path / picture).read_bytes().startswith(b"\x89PNG")
+    made = json.loads((tmp_path / "provenance.json").read_text())
+    assert made["command"].startswith("condiff reproduce ")
+    with (tmp_path / "splits.csv").open() as stream:
+        assert [row["seed"] for row in csv.DictReader(stream)] == ["0", "1"]
+
+
+def test_a_second_time_nothing_is_trained_and_the_json_is_the_same(condiff, village, tmp_path, monkeypatch):
+    command = ("reproduce", village, "--splits", 2, "--inits", 1, *QUICK, "--out", tmp_path, "--no-pictures", "--json")
+    first = condiff(*command)
+    rows = json.loads(first.out)
+    assert rows[0]["runs"] == 2
+    # Any attempt to train would now fail.
+    monkeypatch.setattr("condiff.experiments.runner._run", None)
+    second = condiff(*command)
+    assert second.out == first.out
+    assert "2 held already" in second.err
+
+
+def test_results_do_not_depend_on_the_number_of_jobs(condiff, village, tmp_path):
+    found = []
+    for jobs in (1, 2):
+        command = ("reproduce", village, "--splits", 2, "--inits", 2, *QUICK[:-1], jobs, "--out", tmp_path / str(jobs))
+        assert condiff(*command, "--method", "GCN", "--no-pictures").code == 0
+        connection = sqlite3.connect(tmp_path / str(jobs) / "runs.sqlite")
+        query = "SELECT key, metrics, epochs FROM runs ORDER BY key"
+        found.append(connection.execute(query).fetchall())
+        connection.close()
+    assert len(found[0]) == 4
+    assert found[0] == found[1]
+
+
+def test_other_settings_are_other_runs(condiff, village, tmp_path):
+    command = ("reproduce", village, "--splits", 1, "--inits", 1, *QUICK, "--out", tmp_path, "--no-pictures")
+    condiff(*command)
+    other = condiff(*command, "--set", "COIN.layers=3", "--json")
+    assert json.loads(other.out)[0]["settings"]["layers"] == 3
+    rows = json.loads((tmp_path / "summary.json").read_text())
+    assert sorted(row["settings"]["layers"] for row in rows) == [3, 20]
+
+
+def test_splits_travel(condiff, village, tmp_path):
+    command = ("reproduce", village, "--splits", 2, "--inits", 1, *QUICK, "--no-pictures")
+    splits = tmp_path / "splits.json"
+    assert condiff(*command, "--out", tmp_path / "one", "--export-splits", splits).code == 0
+    taken = condiff(*command, "--import-splits", splits, "--out", tmp_path / "two")
+    assert taken.code == 0, taken.err
+    one, two = (json.loads((tmp_path / name / "summary.json").read_text()) for name in ("one", "two"))
+    assert [row["mean"] for row in one] == [row["mean"] for row in two]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (("--method", "GATT"), ["unknown method 'GATT'", "did you mean 'GAT'"]),
+        (("--set", "layer=3"), ["did you mean 'layers'"]),
+        (("--set", "COIN.layers=many"), ["same kind"]),
+        (("--train-per-class", 40), ["too few", "class 0"]),
+        (("--import-splits", "nowhere.json"), ["nowhere.json"]),
+    ],
+)
+def test_bad_input_is_one_line_and_nothing_is_written(condiff, village, tmp_path, arguments, parts):
+    out = tmp_path / "out"
+    condiff("reproduce", village, "--out", out, *QUICK, *arguments).assert_failed(*parts)
+    assert not out.exists()
+
+
+def test_a_missing_graph_is_one_line(condiff, tmp_path):
+    condiff("reproduce", tmp_path / "no.npz").assert_failed("no.npz")
+    condiff("reproduce", "corra").assert_failed("corra")
