@@ -13,7 +13,6 @@ from torch import Tensor
 from condiff.baselines.node import diff_resnet
 from condiff.baselines.node.diff_resnet import DiffResNet
 from condiff.baselines.node.problem import NodeProblem
-from condiff.baselines.node.spectral import blocks
 from condiff.errors import InvalidInputError
 
 
@@ -28,10 +27,10 @@ def test_scores_are_those_of_the_equation(tiny_problem: NodeProblem, step_size: 
     network = DiffResNet(step_size=step_size, layers=layers).network(tiny_problem).eval()
     weight, bias, classes, classes_bias = (value.detach().double().numpy() for value in network.parameters())
     x = tiny_problem.features.toarray()
-    x = x + np.maximum(x @ weight.T + bias, 0)
+    x = x + np.maximum(x @ weight + bias, 0)
     for _ in range(layers):
         x = dense_step(tiny_problem, step_size) @ x
-    outputs = np.exp(x @ classes.T + classes_bias)
+    outputs = np.exp(x @ classes + classes_bias)
     np.testing.assert_allclose(network().exp().detach(), outputs / outputs.sum(1, keepdims=True), rtol=1e-5)
 
 
@@ -40,13 +39,12 @@ def test_without_diffusion_it_is_a_residual_network(tiny_problem: NodeProblem, c
     network = DiffResNet(**changes).network(tiny_problem).eval()  # type: ignore[arg-type]
     weight, bias, classes, classes_bias = network.parameters()
     x = tiny_problem.x_dense
-    x = x + torch.relu(x @ weight.T + bias)
-    torch.testing.assert_close(network(), torch.log_softmax(x @ classes.T + classes_bias, -1))
+    x = x + torch.relu(x @ weight + bias)
+    torch.testing.assert_close(network(), torch.log_softmax(x @ classes + classes_bias, -1))
 
 
 def test_dropout_comes_before_every_step(tiny_problem: NodeProblem, monkeypatch: pytest.MonkeyPatch) -> None:
     # Blocks of three features, so that eight of them make three blocks.
-    monkeypatch.setattr(diff_resnet, "_blocks", lambda values: blocks(values.shape[1], 3))
     drawn: list[Tensor] = []
     original = diff_resnet._random_bytes
 
@@ -57,6 +55,7 @@ def test_dropout_comes_before_every_step(tiny_problem: NodeProblem, monkeypatch:
     monkeypatch.setattr(diff_resnet, "_random_bytes", remember)
     torch.manual_seed(0)
     network = DiffResNet(layers=2, dropout=0.25).network(tiny_problem).train()
+    monkeypatch.setattr(network, "width", 3)
     scores = network()
     scores[:, 0].sum().backward()
     found = [parameter.grad for parameter in network.parameters()]
@@ -65,10 +64,10 @@ def test_dropout_comes_before_every_step(tiny_problem: NodeProblem, monkeypatch:
     step = torch.from_numpy(dense_step(tiny_problem, 0.25)).float()
     weight, bias, classes, classes_bias = network.parameters()
     x = tiny_problem.x_dense
-    x = x + torch.relu(x @ weight.T + bias)
+    x = x + torch.relu(x @ weight + bias)
     for mask in (first, second):
         x = step @ (x * mask / 0.75)
-    expected = torch.log_softmax(x @ classes.T + classes_bias, -1)
+    expected = torch.log_softmax(x @ classes + classes_bias, -1)
     torch.testing.assert_close(scores, expected)
     for ours, theirs in zip(found, torch.autograd.grad(expected[:, 0].sum(), list(network.parameters())), strict=True):
         torch.testing.assert_close(ours, theirs)

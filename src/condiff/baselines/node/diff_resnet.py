@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -15,7 +14,7 @@ from torch import Tensor, nn
 
 from condiff.baselines.node.method import NetworkMethod, NodeNetwork, check_probabilities
 from condiff.baselines.node.problem import NodeProblem
-from condiff.baselines.node.spectral import blocks, symmetric_product
+from condiff.baselines.node.spectral import symmetric_product
 from condiff.errors import InvalidInputError
 from condiff.graph.sparse import SparseMatrix
 from condiff.training.settings import NODE
@@ -72,59 +71,60 @@ class _Network(NodeNetwork):
         kept = 1 - step_size * np.asarray(weights.sum(axis=1)).ravel()
         self.step = SparseMatrix.of(sp.diags_array(kept) + step_size * weights)
         self.x, self.x_dense, self.layers, self.dropout = problem.x, problem.x_dense, layers, dropout
-        self.residual = nn.Linear(problem.n_features, problem.n_features)
-        self.classifier = nn.Linear(problem.n_features, problem.n_classes)
+        n_features = problem.n_features
+        self.width = min(n_features, max(16, _CACHED // problem.n_nodes // 16 * 16))
+        bound = 1 / math.sqrt(n_features)
+        self.weight = nn.Parameter(torch.empty(n_features, n_features).uniform_(-bound, bound))
+        self.bias = nn.Parameter(torch.empty(n_features).uniform_(-bound, bound))
+        self.classes = nn.Parameter(torch.empty(n_features, problem.n_classes).uniform_(-bound, bound))
+        self.classes_bias = nn.Parameter(torch.empty(problem.n_classes).uniform_(-bound, bound))
 
     def forward(self) -> Tensor:
-        hidden = self.x_dense + torch.relu(self.x @ self.residual.weight.T + self.residual.bias)
-        if self.training and self.dropout > 0:
-            hidden = _DroppedDiffusion.apply(hidden, self.step, self.layers, self.dropout)  # type: ignore[no-untyped-call]
-            return torch.log_softmax(self.classifier(hidden), dim=-1)
-        # Without dropout the diffusion commutes with the classifier, and classes are far fewer than features.
-        logits = hidden @ self.classifier.weight.T
-        for _ in range(self.layers):
-            logits = symmetric_product(self.step, logits)
-        return torch.log_softmax(logits + self.classifier.bias, dim=-1)
+        dropped = self.training and self.dropout > 0
+        logits: Tensor | float = 0.0
+        for x, weight, bias, classes in zip(
+            self.x_dense.split(self.width, 1),
+            self.weight.split(self.width, 1),
+            self.bias.split(self.width),
+            self.classes.split(self.width),
+            strict=True,
+        ):
+            hidden = x + torch.relu(self.x @ weight.contiguous() + bias)
+            if dropped:
+                hidden = _DroppedDiffusion.apply(hidden, self.step, self.layers, self.dropout)  # type: ignore[no-untyped-call]
+            logits = logits + hidden @ classes
+        assert isinstance(logits, Tensor)
+        if not dropped:
+            # Without dropout the diffusion commutes with the classifier, and classes are far fewer than features.
+            for _ in range(self.layers):
+                logits = symmetric_product(self.step, logits)
+        return torch.log_softmax(logits + self.classes_bias, dim=-1)
 
 
 class _DroppedDiffusion(torch.autograd.Function):
-    """Dropout and a step of diffusion, many times over, for a few features at a time."""
+    """Dropout and a step of diffusion, many times over."""
 
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, step: SparseMatrix, layers: int, dropout: float) -> Tensor:
         least = round(_BYTES * dropout)
-        scale = _BYTES / (_BYTES - least)
-        ctx.step, ctx.scale = step, scale
-        ctx.masks = []
-        result = torch.empty_like(hidden)
-        for block in _blocks(hidden):
-            values, masks = hidden[:, block].contiguous(), []
-            for _ in range(layers):
-                mask = _random_bytes(values.shape)
-                # Zeros and ones as bytes: several times as fast as a mask of truth values.
-                masks.append(torch.ge(mask, least, out=mask))
-                values = step.pattern.product(step.values, values.mul_(mask))
-            result[:, block] = values.mul_(scale**layers)
-            ctx.masks.append(masks)
-        return result
+        ctx.step, ctx.masks, ctx.scale = step, [], (_BYTES / (_BYTES - least)) ** layers
+        values = hidden.clone()
+        for _ in range(layers):
+            mask = _random_bytes(values.shape)
+            # Zeros and ones as bytes: several times as fast as a mask of truth values.
+            ctx.masks.append(torch.ge(mask, least, out=mask))
+            values = step.pattern.product(step.values, values.mul_(mask))
+        return values.mul_(ctx.scale)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
         step: SparseMatrix = ctx.step
-        result = torch.empty_like(gradient)
-        for block, masks in zip(_blocks(gradient), ctx.masks, strict=True):
-            values = gradient[:, block].contiguous()
-            for mask in reversed(masks):
-                # The step is symmetric: its transpose is itself.
-                values = step.pattern.product(step.values, values).mul_(mask)
-            result[:, block] = values.mul_(ctx.scale ** len(masks))
-        return result, None, None, None
-
-
-def _blocks(values: Tensor) -> Iterator[slice]:
-    nodes, features = values.shape
-    return blocks(features, max(16, _CACHED // nodes // 16 * 16))
+        values = gradient * ctx.scale
+        for mask in reversed(ctx.masks):
+            # The step is symmetric: its transpose is itself.
+            values = step.pattern.product(step.values, values).mul_(mask)
+        return values, None, None, None
 
 
 def _random_bytes(shape: torch.Size) -> Tensor:
