@@ -38,4 +38,5 @@ for source, target in (
     ("results/node-costs/memory.png", "node-memory.png"),
     ("results/node-ablation/strength.png", "node-strength.png"),
 ):
-    shutil.copyfile(source, Path("docs/images") / target)
+    if Path(source).exists():
+        shutil.copyfile(source, Path("docs/images") / target)

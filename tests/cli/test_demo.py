@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from tests.cli.conftest import Run
 
-from condiff.cli import demo as command
-from condiff.experiments import demo
+from condiff.experiments import demo, pool
 
 
 class Here:
@@ -35,7 +34,7 @@ class Here:
 
 @pytest.fixture
 def pretended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "ProcessPoolExecutor", Here)
+    monkeypatch.setattr(pool, "process_pool", Here)
 
 
 @pytest.mark.usefixtures("pretended")

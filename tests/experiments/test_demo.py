@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-import torch
 from sklearn.datasets import load_digits
 
 from condiff.experiments import demo
@@ -82,18 +80,3 @@ def test_the_summary_is_mean_and_spread_over_draws_without_the_picture() -> None
         assert row["std"] == pytest.approx(np.std([50, 60, 70]))
         assert row["runs"] == 3
         assert (row["task"], row["dataset"], row["metric"]) == ("demo", "digits", "accuracy")
-
-
-def test_a_worker_keeps_to_one_thread() -> None:
-    def threads() -> int:
-        demo.one_thread()
-        return torch.get_num_threads()
-
-    before = torch.get_num_threads()
-    try:
-        future: Future[Any]
-        with ThreadPoolExecutor(1) as pool:
-            future = pool.submit(threads)
-        assert future.result() == 1
-    finally:
-        torch.set_num_threads(before)

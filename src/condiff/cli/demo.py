@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
-import os
 import time
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated
 
@@ -32,14 +29,13 @@ def command(
     Example: [bold]condiff demo --draws 20[/bold]
     """
     from condiff.experiments import demo, figures
+    from condiff.experiments.pool import process_pool
     from condiff.experiments.provenance import provenance
 
     figures.require_matplotlib()  # now rather than in a minute
     started = time.perf_counter()
-    workers = jobs or os.cpu_count() or 1
     runs: list[demo.Run] = []
-    # A fresh process each: forking one that has used torch's threads can hang.
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=demo.one_thread) as pool:
+    with process_pool(jobs) as pool:
         for found in progress(demo.run_all(pool, draws), len(demo.jobs(draws)), "digits"):
             runs.extend(found)
     rows = demo.summarise(runs)

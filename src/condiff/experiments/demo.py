@@ -10,7 +10,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.datasets import load_digits
@@ -125,11 +124,6 @@ def summarise(runs: list[Run]) -> list[dict[str, Any]]:
                 }
             )
     return rows
-
-
-def one_thread() -> None:
-    """Keep a worker process to one thread: several under load get in each other's way."""
-    torch.set_num_threads(1)
 
 
 @lru_cache(maxsize=1)

@@ -32,7 +32,10 @@ def process_pool(jobs: int | None) -> Iterator[Executor]:
 
 
 def _start() -> None:
-    one_thread()
+    import torch
+
+    # Several threads under load get in each other's way.
+    torch.set_num_threads(1)
     # Ctrl-C reaches every process of a terminal; the parent is the one that answers it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
@@ -44,10 +47,3 @@ def _end_with(sentinel: int) -> None:
     """A worker whose parent was killed would wait for work for ever."""
     multiprocessing.connection.wait([sentinel])
     os._exit(1)
-
-
-def one_thread() -> None:
-    """One torch thread a process: several under load get in each other's way."""
-    import torch
-
-    torch.set_num_threads(1)

@@ -65,7 +65,7 @@ def test_gradients_reach_every_parameter(tiny_problem: NodeProblem) -> None:
 def test_recommended() -> None:
     layers = {name: Difformer.recommended(name).layers for name in ("cora", "citeseer", "pubmed", "mine")}
     assert layers == {"cora": 8, "citeseer": 4, "pubmed": 8, "mine": 8}
-    assert Difformer.recommended("citeseer").training.weight_decay == 1.0
+    assert Difformer.recommended("citeseer").training.weight_decay == 0.1
 
 
 @pytest.mark.parametrize("settings", [{"alpha": 1.5}, {"layers": 0}, {"hidden": 0}, {"dropout": 1.0}])

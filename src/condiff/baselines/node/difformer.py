@@ -15,8 +15,9 @@ from condiff.errors import InvalidInputError
 from condiff.graph.sparse import dropout
 from condiff.training.settings import NODE, Training
 
-#: Layers and weight decay of the authors' script.
-_AUTHORS = {"cora": (8, 0.01), "citeseer": (4, 1.0), "pubmed": (8, 1e-4)}
+#: Layers and weight decay of the authors' script, except for Citeseer's decay. Theirs is 1, for a fixed number of
+#: epochs; with early stopping half of the runs end before they have learned anything (validation accuracy 18 to 48).
+_AUTHORS = {"cora": (8, 0.01), "citeseer": (4, 0.1), "pubmed": (8, 1e-4)}
 
 
 @dataclass(frozen=True)
