@@ -61,3 +61,12 @@ def test_nothing_and_two_tasks_at_once_are_refused() -> None:
         lay_out([])
     with pytest.raises(InvalidInputError, match="one task, not covid, node"):
         lay_out(summarise([run(), run(task="covid")]))
+
+
+def test_many_different_numbers_of_runs_become_a_range() -> None:
+    runs = [
+        each
+        for number, name in enumerate(["MLP", "GCN", "GraphSAGE", "GAT", "SGC", "APPNP", "CGNN", "GCDE"], start=1)
+        for each in paper_runs(["cora"], [name], splits=number, inits=1)
+    ]
+    assert lay_out(summarise(runs)).runs_text() == "1 to 8 runs"

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from condiff.experiments.summary import Row
 
 
+# More than this many methods with other numbers of runs than the rest make no sentence.
+_MOST_EXCEPTIONS = 6
+
+
 @dataclass(frozen=True)
 class Line:
     """A method's line: how it is called there, and its group in the paper's table (empty where it is not in it)."""
@@ -72,6 +76,9 @@ class Grid:
             for column, text in found.items():
                 exceptions[text].append(f"{line.label} on {column.title}")
         exceptions.pop(usual, None)
+        if sum(map(len, exceptions.values())) > _MOST_EXCEPTIONS:
+            runs = [row["runs"] for row in self.cells.values()]
+            return f"{min(runs)} to {max(runs)} runs"
         return "; ".join([usual, *(f"{', '.join(names)}: {text}" for text, names in exceptions.items())])
 
 
