@@ -41,8 +41,8 @@ class GDC(NetworkMethod):
 
     :math:`S = D^{-1/2}(A + I)D^{-1/2}`. Of every column the largest entries stay, are divided by their sum, and
     make the edges along which a GCN with its usual normalisation averages. Settings of the authors' configuration file
-    for Cora and of the appendix of their paper for the others: 64 hidden units, dropout 0.5 on those only, and
-    weight decay on the first layer only.
+    for Cora: 64 hidden units, dropout 0.5 on those only, and weight decay on the first layer only. Teleport and
+    sparsity for the other two are believed to be those of their appendix, but were not checked against it.
 
     Parameters
     ----------

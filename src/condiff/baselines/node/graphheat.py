@@ -31,7 +31,8 @@ class GraphHeat(NetworkMethod):
 
     :math:`L = I - D^{-1/2} A D^{-1/2}`. As in the authors' code, :math:`H` has no diagonal, because a node's own
     features have the weights :math:`V`, and there is no bias; relu, 16 hidden units, dropout 0.5 before both layers,
-    and weight decay 5e-4 on the first layer only. Times and thresholds are those of their paper.
+    and weight decay 5e-4 on the first layer only. Pubmed's time and threshold are the code's
+    defaults; the other two are believed to be the paper's, but were not checked against it.
 
     Parameters
     ----------
