@@ -10,7 +10,7 @@ from condiff.errors import InvalidInputError
 from condiff.graph import Graph
 from condiff.graph.sparse import SparseMatrix
 from condiff.model import COIN
-from condiff.training import NODE, fit
+from condiff.training import NODE, blocked, compiled, fit
 from condiff.training.blocked import fit_blocked
 
 # More nodes and hidden units than one block holds, and neither a multiple of it.
@@ -28,6 +28,16 @@ def task():
     graph = Graph.of(sp.csr_array(ring + ring.T)).normalised(self_loops="add")
     chosen = torch.from_numpy(generator.permutation(N))
     return words.tocsr(), graph, torch.from_numpy(classes), chosen[:60], chosen[60:150]
+
+
+@pytest.fixture(params=["compiled", "torch"])
+def kind(request, monkeypatch):
+    """Both ways to work on blocks."""
+    if request.param == "torch":
+        monkeypatch.setattr(blocked, "is_available", lambda: False)
+    else:
+        pytest.importorskip("numba")
+    return request.param
 
 
 def _network(strength=0.1, **settings):
@@ -48,7 +58,7 @@ def _fit_both(task, settings, **network):
     return plain, expected, fast, found
 
 
-def test_it_does_what_the_plain_fit_does(task):
+def test_it_does_what_the_plain_fit_does(task, kind):
     plain, expected, fast, found = _fit_both(task, dataclasses.replace(NODE, epochs=40))
     np.testing.assert_allclose(found.losses, expected.losses, rtol=1e-9)
     assert found.best_epoch == expected.best_epoch
@@ -56,7 +66,7 @@ def test_it_does_what_the_plain_fit_does(task):
         torch.testing.assert_close(own, other, rtol=1e-6, atol=1e-9)
 
 
-def test_it_stops_and_restores_as_the_plain_fit_does(task):
+def test_it_stops_and_restores_as_the_plain_fit_does(task, kind):
     settings = dataclasses.replace(NODE, patience=3, learning_rate=0.05)
     plain, expected, fast, found = _fit_both(task, settings)
     assert len(found.losses) == len(expected.losses) < settings.epochs
@@ -65,7 +75,7 @@ def test_it_stops_and_restores_as_the_plain_fit_does(task):
         torch.testing.assert_close(own, other, rtol=1e-5, atol=1e-8)
 
 
-def test_past_the_positivity_limit_too(task):
+def test_past_the_positivity_limit_too(task, kind):
     _, graph, *_ = task
     limit = 1 / float(graph.laplacian(torch.float64).diagonal.max())
     with pytest.warns(UserWarning, match="positivity"):
@@ -77,6 +87,61 @@ def test_sgd_with_momentum_and_milestones(task):
     settings = dataclasses.replace(NODE, optimiser="sgd", learning_rate=0.5, momentum=0.9, epochs=12, milestones=(5, 9))
     _, expected, _, found = _fit_both(task, settings)
     np.testing.assert_allclose(found.losses, expected.losses, rtol=1e-9)
+
+
+def test_in_single_precision_to_its_rounding(task, kind):
+    words, graph, target, train, validation = task
+    plain = _network().float()
+    fast = copy.deepcopy(plain)
+    operator, settings = graph.laplacian(torch.float32), dataclasses.replace(NODE, epochs=30)
+    x = torch.from_numpy(words.toarray()).float()
+    fit(plain, x, operator, target, train, validation=validation, settings=settings)
+    fit_blocked(fast, SparseMatrix.of(words), operator, target, train, validation, settings=settings)
+    torch.testing.assert_close(fast(x, operator), plain(x, operator), rtol=0, atol=1e-4)
+
+
+def test_compiled_blocks_give_the_same_bytes_on_any_number_of_threads(task):
+    pytest.importorskip("numba")
+    words, *_ = task
+    before, fitted = torch.get_num_threads(), []
+    try:
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            network = compiled.CompiledBlocks(_network().float(), SparseMatrix.of(words), NODE)
+            z = network.start()
+            for _ in range(3):
+                z = network.step(torch.sin(z.detach()))
+            network.close()
+            fitted.append(z.detach())
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(*fitted)
+
+
+def test_the_weights_that_were_kept_are_given_back(task):
+    pytest.importorskip("numba")
+    words, *_ = task
+    x = SparseMatrix.of(words)
+    for steps_after in (0, 1, 4):
+        model = _network().float()
+        network = compiled.CompiledBlocks(model, x, NODE)
+        z = network.start()
+        for _ in range(3):
+            z = network.step(torch.sin(z.detach()))
+        network.keep()
+        kept = z.detach()
+        for _ in range(steps_after):
+            z = network.step(torch.sin(z.detach()))
+        network.give_to(model)
+        torch.testing.assert_close(model.convection(x.to_dense()), kept.mT, rtol=1e-4, atol=1e-5)
+
+
+def test_what_the_compiled_blocks_cannot_do_goes_to_torch(task):
+    words, *_ = task
+    x = SparseMatrix.of(words)
+    assert isinstance(blocked.blocks(_network(), x, dataclasses.replace(NODE, optimiser="sgd")), blocked.TorchBlocks)
+    many = COIN.build(WIDTH, 65, layers=1, strength=0.1)
+    assert isinstance(blocked.blocks(many, x, NODE), blocked.TorchBlocks)
 
 
 @pytest.mark.parametrize(

@@ -149,17 +149,17 @@ def test_early_stopping_restores_the_best_epoch(monkeypatch: pytest.MonkeyPatch)
     wrong[VALIDATION] = (target[VALIDATION] + 1) % CLASSES
     seen: list[tuple[float, float, dict[str, Tensor]]] = []
     asked = EarlyStopping.should_stop
+    model = network()
 
-    def recorded(self: EarlyStopping, model: COIN, epoch: int, loss: float, score: float) -> bool:
+    def recorded(self: EarlyStopping, epoch: int, loss: float, score: float) -> bool:
         assert epoch == len(seen) and not model.training
         u = model(x, graph)[VALIDATION]
         assert loss == pytest.approx(F.nll_loss(u.log(), wrong[VALIDATION]).item(), rel=1e-5)
         assert score == pytest.approx((u.argmax(1) == wrong[VALIDATION]).double().mean().item())
         seen.append((loss, score, copy.deepcopy(model.state_dict())))
-        return asked(self, model, epoch, loss, score)
+        return asked(self, epoch, loss, score)
 
     monkeypatch.setattr(EarlyStopping, "should_stop", recorded)
-    model = network()
     history = fit(
         model, x, graph, wrong, TRAIN, validation=VALIDATION, settings=Training("adam", 0.05, epochs=500, patience=7)
     )

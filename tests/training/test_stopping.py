@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from condiff.training import EarlyStopping
+from condiff.training import EarlyStopping, Snapshot
 
 
 class Marked(nn.Module):
@@ -30,16 +30,20 @@ class Marked(nn.Module):
         return float(self.weight.detach())
 
 
-def run(stopping: EarlyStopping, figures: list[tuple[float, float]]) -> tuple[Marked, list[bool], list[int]]:
-    """Feed epochs until told to stop: the network, what each epoch answered, and the best epoch after each."""
+def run(
+    patience: int, figures: list[tuple[float, float]]
+) -> tuple[EarlyStopping, Snapshot, Marked, list[bool], list[int]]:
+    """Feed epochs until told to stop: what there is then, what each epoch answered, and the best epoch after each."""
     model, answers, best = Marked(), [], []
+    snapshot = Snapshot(model)
+    stopping = EarlyStopping(patience, snapshot.take)
     for epoch, (loss, score) in enumerate(figures):
         model.mark(epoch)
-        answers.append(stopping.should_stop(model, epoch, loss, score))
+        answers.append(stopping.should_stop(epoch, loss, score))
         best.append(stopping.best_epoch)
         if answers[-1]:
             break
-    return model, answers, best
+    return stopping, snapshot, model, answers, best
 
 
 def test_scripted_sequence_epoch_by_epoch() -> None:
@@ -56,8 +60,7 @@ def test_scripted_sequence_epoch_by_epoch() -> None:
         ((0.8, 0.60), False),  # third epoch without progress: stop
         ((0.1, 1.00), True),  # never reached
     ]
-    stopping = EarlyStopping(patience=3)
-    model, answers, best = run(stopping, [figures for figures, _ in script])
+    stopping, snapshot, model, answers, best = run(3, [figures for figures, _ in script])
     assert answers == [False] * 8 + [True]
     expected, latest = [], -1
     for epoch, (_, progress) in enumerate(script[:9]):
@@ -66,7 +69,7 @@ def test_scripted_sequence_epoch_by_epoch() -> None:
     assert best == expected
     assert (stopping.best_loss, stopping.best_score, stopping.best_epoch) == (0.8, 0.60, 5)
     assert model.epoch == 8
-    stopping.restore(model)
+    snapshot.restore()
     assert model.epoch == 5
     assert model.weight.requires_grad
 
@@ -75,35 +78,34 @@ def test_scripted_sequence_epoch_by_epoch() -> None:
 @pytest.mark.parametrize("progress", [0, 7])
 def test_patience_is_counted_exactly(patience: int, progress: int) -> None:
     figures = [(10.0 - epoch, 0.0) for epoch in range(progress + 1)] + [(100.0, 0.0)] * 200
-    model, answers, _ = run(EarlyStopping(patience), figures)
+    _, _, model, answers, _ = run(patience, figures)
     assert len(answers) == progress + 1 + patience
     assert answers[-1] and not any(answers[:-1])
     assert model.epoch == progress + patience
 
 
 def test_stored_weights_are_a_copy() -> None:
-    stopping, model = EarlyStopping(5), Marked()
+    model = Marked()
+    snapshot = Snapshot(model)
     model.mark(3)
-    stopping.should_stop(model, 3, 1.0, 0.0)
+    snapshot.take()
     model.mark(4)
-    stopping.restore(model)
+    snapshot.restore()
     model.mark(9)
-    stopping.restore(model)
+    snapshot.restore()
     assert model.epoch == 3
 
 
 def test_figures_that_are_no_numbers_are_no_progress() -> None:
-    stopping = EarlyStopping(2)
-    model, answers, best = run(stopping, [(1.0, 0.5), (math.nan, math.nan), (math.nan, 0.5), (0.1, 1.0)])
+    _, snapshot, model, answers, best = run(2, [(1.0, 0.5), (math.nan, math.nan), (math.nan, 0.5), (0.1, 1.0)])
     assert answers == [False, False, True] and best == [0, 0, 0]
-    stopping.restore(model)
+    snapshot.restore()
     assert model.epoch == 0
 
 
 def test_nothing_stored_restores_nothing() -> None:
-    stopping = EarlyStopping(1)
-    model, answers, _ = run(stopping, [(math.nan, math.nan)])
-    stopping.restore(model)
+    stopping, snapshot, model, answers, _ = run(1, [(math.nan, math.nan)])
+    snapshot.restore()
     assert answers == [True] and model.epoch == 0 and stopping.best_epoch == -1
 
 
@@ -119,8 +121,7 @@ def test_agrees_with_the_words(figures: list[tuple[float, float]], patience: int
     ]
     stops = [e for e in range(patience, len(figures)) if not any(progress[e - patience + 1 : e + 1])]
     end = stops[0] if stops else len(figures) - 1
-    stopping = EarlyStopping(patience)
-    model, answers, _ = run(stopping, figures)
+    _, snapshot, model, answers, _ = run(patience, figures)
     assert len(answers) == end + 1 and answers[-1] == bool(stops)
-    stopping.restore(model)
+    snapshot.restore()
     assert model.epoch == max(e for e in range(end + 1) if progress[e])

@@ -4,7 +4,7 @@ from condiff.training.losses import pointwise_loss, score
 from condiff.training.projected import fit_projected, projected_rows, projection
 from condiff.training.reference import History, fit
 from condiff.training.settings import COVID, FEW_SHOT, NODE, PROSTATE, Training
-from condiff.training.stopping import EarlyStopping
+from condiff.training.stopping import EarlyStopping, Snapshot
 
 __all__ = [
     "COVID",
@@ -13,6 +13,7 @@ __all__ = [
     "PROSTATE",
     "EarlyStopping",
     "History",
+    "Snapshot",
     "Training",
     "fit",
     "fit_projected",

@@ -7,11 +7,15 @@ It does what :func:`condiff.training.fit` does, number for number up to rounding
 - without dropout, the forward pass that validates an epoch is also the one that trains the next;
 - the wide layer is cut into blocks of hidden units and of nodes that stay in the processor's cache, and a block is
   updated as soon as its gradient is known.
+
+The blocks are worked on by loops that numba compiles (:mod:`condiff.training.compiled`) where it is installed and the
+optimiser is Adam, and by torch's own operations elsewhere.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -21,16 +25,36 @@ from condiff.errors import InvalidInputError
 from condiff.graph import Laplacian
 from condiff.graph.sparse import Pattern, SparseMatrix
 from condiff.model import COIN, apply_head
+from condiff.training.compiled import CompiledBlocks, is_available
 from condiff.training.descent import Descent
 from condiff.training.losses import pointwise_loss, score
 from condiff.training.projected import projection
 from condiff.training.reference import History
 from condiff.training.settings import Training
-from condiff.training.stopping import EarlyStopping
+from condiff.training.stopping import EarlyStopping, Snapshot
 
 # Hidden units and nodes of a block: its part of the weights (64 columns) and of the activations (256 KB) fit the
 # second-level cache. Measured on the three citation graphs; half or double is within a few per cent.
 _UNITS, _NODES = 64, 1024
+
+
+class Blocks(Protocol):
+    """The base network with its wide layer in blocks of hidden units; gradients are written out by hand."""
+
+    def start(self) -> Tensor:
+        """The outputs of all nodes before the head, (classes, nodes), as a leaf to differentiate by."""
+
+    def step(self, to_z: Tensor) -> Tensor:
+        """Update every weight, given the gradient of the loss by the outputs; returns the new outputs."""
+
+    def keep(self) -> None:
+        """Remember the present weights as the best."""
+
+    def give_to(self, model: COIN) -> None:
+        """Write the best weights, or the present ones if none were kept, into the network that they came from."""
+
+    def close(self) -> None:
+        """Let go of threads."""
 
 
 def fit_blocked(
@@ -58,31 +82,39 @@ def fit_blocked(
     if settings.patience is None:
         raise InvalidInputError("the blocked fit stops early: give a patience")
     _check(model)
-    network = _Blocks(model, x, settings)
+    network = blocks(model, x, settings)
     project = projection(model.diffusion, operator, torch.cat([train, validation]))
     truth, seen = target[torch.cat([train, validation])], train.numel()
-    stopping, history = EarlyStopping(settings.patience), History()
+    stopping, history = EarlyStopping(settings.patience, network.keep), History()
 
-    z = network.forward()
+    z = network.start()
     read = project(apply_head(z.mT, model.head))
     for epoch in range(settings.epochs):
         loss = pointwise_loss(read[:seen], truth[:seen], model.head).mean()
         (to_z,) = torch.autograd.grad(loss, z)
-        network.step(to_z)
+        z = network.step(to_z)
         history.losses.append(float(loss.detach()))
         if on_epoch is not None:
             on_epoch(epoch, history.losses[-1])
-        z = network.forward()
         read = project(apply_head(z.mT, model.head))
         there = read[seen:].detach()
         loss_there = float(pointwise_loss(there, truth[seen:], model.head).mean())
-        if stopping.should_stop(network, epoch, loss_there, score(there, truth[seen:], model.head)):
+        if stopping.should_stop(epoch, loss_there, score(there, truth[seen:], model.head)):
             break
-    stopping.restore(network)
     network.give_to(model)
+    network.close()
     history.best_epoch = stopping.best_epoch
     model.eval()
     return history
+
+
+def blocks(model: COIN, x: SparseMatrix, settings: Training) -> Blocks:
+    """The fastest blocks that can train this network."""
+    base = model.convection
+    assert isinstance(base, Residual)
+    if is_available() and settings.optimiser == "adam" and base.readout.out_features <= _UNITS:
+        return CompiledBlocks(model, x, settings)
+    return TorchBlocks(model, x, settings)
 
 
 def _check(model: COIN) -> None:
@@ -95,8 +127,8 @@ def _check(model: COIN) -> None:
         raise InvalidInputError("the blocked fit takes a fixed diffusion without dropout")
 
 
-class _Blocks(torch.nn.Module):
-    """The base network with its wide layer in blocks of hidden units; gradients are written out by hand."""
+class TorchBlocks(torch.nn.Module):
+    """:class:`Blocks` by torch's own operations, for every optimiser."""
 
     def __init__(self, model: COIN, x: SparseMatrix, settings: Training) -> None:
         super().__init__()
@@ -115,11 +147,12 @@ class _Blocks(torch.nn.Module):
         self.active = [torch.empty(x.shape[0], unit.shape[0], dtype=unit.dtype) for unit in units]
         self.descent = [Descent(parameters, settings) for parameters in zip(self.weights, self.biases, strict=True)]
         self.readout_descent = Descent([self.readout, self.readout_bias], settings)
+        self.snapshot = Snapshot(self)
 
     # Outputs are kept as (classes, nodes): BLAS is several times slower on a result of few columns than of few rows.
 
     @torch.no_grad()
-    def forward(self) -> Tensor:
+    def start(self) -> Tensor:
         """The outputs of all nodes before the head, (classes, nodes), as a leaf to differentiate by."""
         z = (self.x @ self.readout.mT.contiguous()).mT.contiguous()
         z += self.readout_bias[:, None]
@@ -132,8 +165,8 @@ class _Blocks(torch.nn.Module):
         return z.requires_grad_()
 
     @torch.no_grad()
-    def step(self, to_z: Tensor) -> None:
-        """Update every weight, given the gradient of the loss by the outputs; each block while it is in cache."""
+    def step(self, to_z: Tensor) -> Tensor:
+        """Update every weight, given the gradient of the loss by the outputs; returns the new outputs."""
         to_readout = self.x.pattern.product(self.x.values, to_z.mT.contiguous(), transpose=True).mT.contiguous()
         for (weight, bias, active, part), to_part, descent in zip(
             self._blocks(), to_readout.split(_UNITS, dim=1), self.descent, strict=True
@@ -148,14 +181,20 @@ class _Blocks(torch.nn.Module):
             descent.step()
         self.readout.grad, self.readout_bias.grad = to_readout, to_z.sum(1)
         self.readout_descent.step()
+        return self.start()
 
     def _blocks(self) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
         """Weight, bias, activations and read-out of every block of hidden units."""
         return zip(self.weights, self.biases, self.active, self.readout.split(_UNITS, dim=1), strict=True)
 
+    def keep(self) -> None:
+        """Remember the present weights as the best."""
+        self.snapshot.take()
+
     @torch.no_grad()
     def give_to(self, model: COIN) -> None:
-        """Write the weights back into the network that they came from."""
+        """Write the best weights, or the present ones if none were kept, into the network that they came from."""
+        self.snapshot.restore()
         base = model.convection
         assert isinstance(base, Residual)
         inner = base.blocks[0]
@@ -164,6 +203,9 @@ class _Blocks(torch.nn.Module):
         inner.bias.copy_(torch.cat(list(self.biases)))
         base.readout.weight.copy_(self.readout)
         base.readout.bias.copy_(self.readout_bias)
+
+    def close(self) -> None:
+        """Nothing to let go of."""
 
 
 class _Tile:

@@ -38,8 +38,7 @@ class Descent:
     @property
     def learning_rate(self) -> float:
         """That of the coming step."""
-        passed = sum(milestone <= self.epoch for milestone in self.settings.milestones)
-        return self.settings.learning_rate * self.settings.decay**passed
+        return self.settings.learning_rate_at(self.epoch)
 
     @torch.no_grad()
     def step(self) -> None:

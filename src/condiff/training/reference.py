@@ -14,7 +14,7 @@ from condiff.graph import laplacian
 from condiff.model import COIN
 from condiff.training.losses import pointwise_loss, score
 from condiff.training.settings import Training
-from condiff.training.stopping import EarlyStopping
+from condiff.training.stopping import EarlyStopping, Snapshot
 
 
 @dataclass
@@ -68,7 +68,8 @@ def fit(
     operator = laplacian(graph, next(model.parameters()).dtype, x.device)
     optimiser = settings.make_optimiser(model.parameters())
     schedule = settings.make_schedule(optimiser)
-    stopping = EarlyStopping(settings.patience) if validation is not None and settings.patience else None
+    snapshot = Snapshot(model)
+    stopping = EarlyStopping(settings.patience, snapshot.take) if validation is not None and settings.patience else None
     history = History()
     for epoch in range(settings.epochs):
         model.train()
@@ -90,10 +91,10 @@ def fit(
         with torch.no_grad():
             u = model(x, operator)[validation]
             validation_loss = float(pointwise_loss(u, target[validation], model.head).mean())
-        if stopping.should_stop(model, epoch, validation_loss, score(u, target[validation], model.head)):
+        if stopping.should_stop(epoch, validation_loss, score(u, target[validation], model.head)):
             break
     if stopping is not None:
-        stopping.restore(model)
+        snapshot.restore()
         history.best_epoch = stopping.best_epoch
     else:
         history.best_epoch = len(history.losses) - 1

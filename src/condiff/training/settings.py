@@ -61,6 +61,11 @@ class Training:
             if not sound:
                 raise InvalidInputError(f"{name} must be {range_}, not {value}")
 
+    def learning_rate_at(self, epoch: int) -> float:
+        """The learning rate of an epoch, counted from 0."""
+        passed = sum(milestone <= epoch for milestone in self.milestones)
+        return self.learning_rate * self.decay**passed
+
     def make_optimiser(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         """The torch optimiser that these settings describe."""
         if self.optimiser == "adam":

@@ -16,7 +16,7 @@ from condiff.baselines.node.problem import NodeProblem
 from condiff.errors import InvalidInputError
 from condiff.training.descent import Descent
 from condiff.training.settings import NODE, Training
-from condiff.training.stopping import EarlyStopping
+from condiff.training.stopping import EarlyStopping, Snapshot
 
 if TYPE_CHECKING:
     from typing import Self
@@ -106,7 +106,8 @@ def train(network: NodeNetwork, problem: NodeProblem, settings: Training) -> Out
     with_decay = [parameter for parameter in network.parameters() if id(parameter) in decayed]
     without = [parameter for parameter in network.parameters() if id(parameter) not in decayed]
     descents = [Descent(with_decay, settings), Descent(without, dataclasses.replace(settings, weight_decay=0.0))]
-    stopping = EarlyStopping(settings.patience or settings.epochs)
+    snapshot = Snapshot(network)
+    stopping = EarlyStopping(settings.patience or settings.epochs, snapshot.take)
     train_labels, validation_labels = problem.labels[problem.train], problem.labels[problem.validation]
     started, epoch = time.perf_counter(), 0
     for epoch in range(1, settings.epochs + 1):
@@ -120,9 +121,9 @@ def train(network: NodeNetwork, problem: NodeProblem, settings: Training) -> Out
             output = network.at(problem.validation)
             loss_there = float(nn.functional.nll_loss(output, validation_labels))
             accuracy_there = float((output.argmax(-1) == validation_labels).double().mean())
-        if stopping.should_stop(network, epoch, loss_there, accuracy_there):
+        if stopping.should_stop(epoch, loss_there, accuracy_there):
             break
-    stopping.restore(network)
+    snapshot.restore()
     network.eval()
     with torch.no_grad():
         scores = network()
