@@ -1,0 +1,158 @@
+"""The compiled loop of few-shot tasks: all epochs of one task in one call, on columns of 64 hidden units at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from condiff.training.vectors import dot, load, nothing, plus_scaled, positive, store, where_positive
+
+# See kernels.py on what is kept of compiled code.
+_compiled = njit(nogil=True, cache=True, boundscheck=False, error_model="numpy")
+
+
+@_compiled
+def train(
+    gram: Any,
+    rows: Any,
+    truth: Any,
+    x: Any,
+    hidden: Any,
+    speed: Any,
+    small: Any,
+    small_speed: Any,
+    z: Any,
+    losses: Any,
+    rates: Any,
+    momentum: float,
+    decay: float,
+    tiny: float,
+) -> None:
+    """Train one network by gradient descent with momentum; afterwards ``z`` holds its outputs before the softmax.
+
+    ``gram`` is (points, points), ``rows`` (labelled, points) those of the diffusion, ``truth`` (labelled,) the classes.
+    ``x`` and ``hidden`` (blocks, points, 64) are the inputs and ``X W^T``, ``small`` (blocks, classes + 2, 64) the
+    biases of the units, the weights that read them out and, in the first block, the biases of the outputs; ``speed``
+    and ``small_speed`` are their momenta. ``rates`` has the learning rate of every epoch, ``losses`` receives its loss.
+    """
+    n_points, n_classes = z.shape
+    back = np.empty_like(z)
+    pulls = np.empty((n_points, x.shape[2]), z.dtype)
+    gradient = np.empty((n_classes + 2, x.shape[2]), z.dtype)
+    _begin(small[0], z)
+    for block in range(x.shape[0]):
+        _read_out(x[block], hidden[block], small[block], z)
+    for epoch in range(rates.shape[0]):
+        rate = rates[epoch]
+        losses[epoch] = _pull_of_outputs(z, rows, truth, back, tiny)
+        for class_ in range(n_classes):
+            z[:, class_] = 0.0
+        for block in range(x.shape[0]):
+            values, moving = hidden[block], speed[block]
+            biases = _pulls_of_units(x[block], values, small[block], back, pulls, gradient)
+            for point in range(n_points):
+                step = biases
+                for other in range(n_points):
+                    step = plus_scaled(step, gram[point, other], load(pulls, other))
+                _move(values, moving, point, step, rate, momentum, decay)
+            if block == 0:
+                _pull_of_last(back, gradient)
+            for row in range(n_classes + 2):
+                _move(small[block], small_speed[block], row, load(gradient, row), rate, momentum, decay)
+            _read_out(x[block], values, small[block], z)
+        for point in range(n_points):
+            for class_ in range(n_classes):
+                z[point, class_] += small[0, n_classes + 1, class_]
+
+
+@_compiled
+def _begin(small: Any, z: Any) -> None:
+    for point in range(z.shape[0]):
+        for class_ in range(z.shape[1]):
+            z[point, class_] = small[z.shape[1] + 1, class_]
+
+
+@_compiled
+def _read_out(x: Any, hidden: Any, small: Any, z: Any) -> None:
+    """Add what a block's units give to the outputs."""
+    biases = load(small, 0)
+    for point in range(z.shape[0]):
+        unit = positive(plus_scaled(load(hidden, point), 1.0, biases))
+        unit = plus_scaled(unit, 1.0, load(x, point))
+        for class_ in range(z.shape[1]):
+            z[point, class_] += dot(unit, load(small, class_ + 1))
+
+
+@_compiled
+def _pulls_of_units(x: Any, hidden: Any, small: Any, back: Any, pulls: Any, gradient: Any) -> Any:
+    """Fill the gradients by a block's units and by its small weights; returns a row of zeros."""
+    n_classes = back.shape[1]
+    for row in range(n_classes + 2):
+        store(gradient, row, nothing(gradient))
+    biases, to_biases = load(small, 0), nothing(gradient)
+    for point in range(back.shape[0]):
+        active = positive(plus_scaled(load(hidden, point), 1.0, biases))
+        unit = plus_scaled(active, 1.0, load(x, point))
+        pull = nothing(gradient)
+        for class_ in range(n_classes):
+            pull = plus_scaled(pull, back[point, class_], load(small, class_ + 1))
+            store(gradient, class_ + 1, plus_scaled(load(gradient, class_ + 1), back[point, class_], unit))
+        pull = where_positive(pull, active)
+        to_biases = plus_scaled(to_biases, 1.0, pull)
+        store(pulls, point, pull)
+    store(gradient, 0, to_biases)
+    return nothing(gradient)
+
+
+@_compiled
+def _pull_of_last(back: Any, gradient: Any) -> None:
+    """The gradient of the outputs' biases."""
+    last = gradient.shape[0] - 1
+    for class_ in range(back.shape[1]):
+        total = 0.0
+        for point in range(back.shape[0]):
+            total += back[point, class_]
+        gradient[last, class_] = total
+
+
+@_compiled
+def _move(values: Any, speed: Any, row: int, gradient: Any, rate: float, momentum: float, decay: float) -> None:
+    value = load(values, row)
+    moving = plus_scaled(plus_scaled(gradient, decay, value), momentum, load(speed, row))
+    store(speed, row, moving)
+    store(values, row, plus_scaled(value, -rate, moving))
+
+
+@_compiled
+def _pull_of_outputs(z: Any, rows: Any, truth: Any, back: Any, tiny: float) -> float:
+    """The mean negative log of the diffused softmax, and its gradient by the outputs; ``z`` becomes the softmax."""
+    n_points, n_classes = z.shape
+    n_labelled, loss = rows.shape[0], 0.0
+    for point in range(n_points):
+        largest = z[point].max()
+        total = 0.0
+        for class_ in range(n_classes):
+            z[point, class_] = np.exp(z[point, class_] - largest)
+            total += z[point, class_]
+        for class_ in range(n_classes):
+            z[point, class_] /= total
+            back[point, class_] = 0.0
+    for label in range(n_labelled):
+        class_ = truth[label]
+        answer = 0.0
+        for point in range(n_points):
+            answer += rows[label, point] * z[point, class_]
+        loss -= np.log(max(answer, tiny)) / n_labelled
+        if answer > tiny:  # below it the loss is cut off, and flat
+            scale = -1.0 / (answer * n_labelled)
+            for point in range(n_points):
+                back[point, class_] += scale * rows[label, point]
+    for point in range(n_points):
+        mean = 0.0
+        for class_ in range(n_classes):
+            mean += z[point, class_] * back[point, class_]
+        for class_ in range(n_classes):
+            back[point, class_] = z[point, class_] * (back[point, class_] - mean)
+    return loss
