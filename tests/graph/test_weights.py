@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 from condiff.errors import InvalidInputError
 from condiff.graph import Graph, PointGraph, kernel_graph
+from condiff.graph.weights import distance_graph
 
 
 def literal_rows(points: np.ndarray, n_top: int, sigma: int, tuning: str = "row") -> np.ndarray:
@@ -132,3 +133,50 @@ def test_the_result_is_a_graph_ready_for_a_laplacian() -> None:
     graph = kernel_graph(gaussian())
     assert isinstance(graph, Graph)
     assert graph.laplacian().symmetric
+
+
+def pairwise(points: np.ndarray) -> np.ndarray:
+    return np.linalg.norm(points[:, None] - points[None], axis=-1)
+
+
+@pytest.mark.parametrize(("n_top", "sigma"), [(8, 4), (2, 2), (5, 5), (60, 60)])
+def test_distances_alone_give_the_graph_of_the_points(n_top: int, sigma: int) -> None:
+    graph = distance_graph(pairwise(gaussian()), n_top, sigma)
+    np.testing.assert_allclose(graph.weights.toarray(), literal(gaussian(), n_top, sigma), rtol=1e-10, atol=1e-15)
+    assert graph.is_symmetric
+
+
+def test_duplicates_and_ties_are_treated_as_those_of_points() -> None:
+    side = np.arange(4.0)
+    grid = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
+    points = np.concatenate([grid, grid[:5], grid[:2]])
+    actual, expected = distance_graph(pairwise(points), 6, 2), kernel_graph(points, 6, 2)
+    np.testing.assert_allclose(actual.weights.toarray(), expected.weights.toarray(), rtol=1e-12)
+
+
+def test_points_that_are_not_joined_have_no_edges_and_no_say() -> None:
+    chosen = np.random.default_rng(1).permutation(60)[:25]
+    weights = distance_graph(pairwise(gaussian()), 6, 3, among=chosen).weights.toarray()
+    expected = np.zeros((60, 60))
+    expected[np.ix_(chosen, chosen)] = literal(gaussian()[chosen], 6, 3)
+    np.testing.assert_allclose(weights, expected, rtol=1e-10, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("distances", "arguments", "message"),
+    [
+        (np.zeros((3, 2)), {}, r"square matrix, not an array of shape \(3, 2\)"),
+        (-pairwise(gaussian()), {}, "finite and not negative"),
+        (np.where(np.eye(60) > 0, 0.0, np.nan), {}, "finite and not negative"),
+        (pairwise(gaussian()) + 1, {}, "zero on the diagonal"),
+        (pairwise(gaussian()), {"bandwidth_rank": 9}, "from 2 to n_neighbors = 8"),
+        (pairwise(gaussian(5)), {}, "asked for 8 neighbours among 5 points"),
+        (pairwise(gaussian()), {"among": np.arange(7)}, "asked for 8 neighbours among 7 points"),
+        (pairwise(gaussian()), {"among": [3, 4, 3]}, r"different indices in 0 \.\. 59"),
+        (pairwise(gaussian()), {"among": [-1, 4]}, r"different indices in 0 \.\. 59"),
+        (pairwise(gaussian()), {"among": np.ones(60, dtype=bool)}, r"different indices in 0 \.\. 59"),
+    ],
+)
+def test_distances_that_cannot_be_used(distances: np.ndarray, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        distance_graph(distances, **arguments)

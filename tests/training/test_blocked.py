@@ -10,8 +10,9 @@ from condiff.errors import InvalidInputError
 from condiff.graph import Graph
 from condiff.graph.sparse import SparseMatrix
 from condiff.model import COIN
-from condiff.training import NODE, blocked, compiled, fit
+from condiff.training import NODE, blocked, compiled
 from condiff.training.blocked import fit_blocked
+from condiff.training.reference import fit
 
 # More nodes and hidden units than one block holds, and neither a multiple of it.
 N, WIDTH, CLASSES = 1500, 150, 3

@@ -13,8 +13,9 @@ from condiff.diffusion import SOLVERS, Diffusion
 from condiff.errors import InvalidInputError
 from condiff.graph import Graph, Laplacian
 from condiff.model import COIN, Head
-from condiff.training import Training, fit, projected
+from condiff.training import Training, projected
 from condiff.training.projected import fit_projected, projected_rows, projection
+from condiff.training.reference import fit
 
 N = 30
 TRAIN = torch.tensor([0, 4, 5, 11, 17, 23, 29])

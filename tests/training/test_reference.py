@@ -15,7 +15,8 @@ from torch.nn import functional as F
 from condiff.errors import InvalidInputError
 from condiff.graph import Graph, kernel_graph
 from condiff.model import COIN
-from condiff.training import FEW_SHOT, EarlyStopping, Training, fit
+from condiff.training import FEW_SHOT, EarlyStopping, Training
+from condiff.training.reference import fit
 
 N, CLASSES = 40, 3
 SHORT = Training("adam", 0.05, epochs=12, patience=None)

@@ -21,16 +21,16 @@ from condiff.diffusion import SOLVERS, Certificate, Diffusion, certify, diffusio
 from condiff.diffusion.stability import max_diagonal
 from condiff.errors import InvalidInputError, StepSizeWarning, UnlabelledComponentWarning
 from condiff.estimators.domain import Domain
+from condiff.estimators.fitting import Penalty, fit_networks
 from condiff.estimators.induction import follow
 from condiff.estimators.labels import Items
 from condiff.estimators.nodes import Nodes
 from condiff.estimators.saving import Saveable
 from condiff.graph import Graph
 from condiff.model import COIN
-from condiff.training import Training, fit_projected, projection
+from condiff.training import Training
 
 Array = NDArray[np.float64]
-Penalty = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 ItemLosses = Callable[[Array, NDArray[np.int64]], Array]
 
 # Layers of a solver without a step-size limit: enough for the points outside the graph to follow the flow.
@@ -62,6 +62,7 @@ class BaseCOIN(Saveable):
         "weight_decay": [Interval(Real, 0, None, closed="left")],
         "folds": [Interval(Integral, 0, None, closed="left")],
         "random_state": ["random_state"],
+        "engine": [StrOptions({"auto", "reference"})],
         "device": [str],
         "verbose": ["verbose"],
     }
@@ -85,6 +86,7 @@ class BaseCOIN(Saveable):
         weight_decay: float = 5e-4,
         folds: int = 5,
         random_state: Any = 0,
+        engine: str = "auto",
         device: str = "cpu",
         verbose: int | bool = False,
     ) -> None:
@@ -104,6 +106,7 @@ class BaseCOIN(Saveable):
         self.weight_decay = weight_decay
         self.folds = folds
         self.random_state = random_state
+        self.engine = engine
         self.device = device
         self.verbose = verbose
 
@@ -265,24 +268,23 @@ class BaseCOIN(Saveable):
         """
         device, domain = torch.device(self.device), self._domain
         inputs = torch.as_tensor(domain.features.inputs(domain.points), dtype=torch.float32, device=device)
-        operator = domain.graph.laplacian(torch.float32, device)
-        project = projection(diffusion, operator, torch.as_tensor(items.nodes, device=device))
         networks = self._new_networks(inputs.shape[1], n_outputs, diffusion, len(used))
-        weight = torch.as_tensor(used * items.weights, dtype=torch.float32, device=device)
         kind = torch.long if self._head == "softmax" else torch.float32
-        fit_projected(
+        answers, choice = fit_networks(
             networks,
             inputs,
-            project,
+            domain.graph.laplacian(torch.float32, device),
+            torch.as_tensor(items.nodes, device=device),
             torch.as_tensor(items.targets, dtype=kind, device=device),
-            weight,
-            penalty=None if penalty is None else lambda u: penalty(u, weight),
+            torch.as_tensor(used * items.weights, dtype=torch.float32, device=device),
+            penalty=penalty,
             settings=Training("adam", self.learning_rate, weight_decay=self.weight_decay, epochs=self.epochs),
+            engine=self.engine,
             on_epoch=_print_epoch if self.verbose else None,
         )
-        with torch.no_grad():
-            answers = [project(network.base(inputs)).cpu().double().numpy() for network in networks]
-        return networks, np.stack(answers)
+        if self.verbose:
+            print(f"[condiff] {len(networks)} network(s) fitted; {choice}")
+        return networks, answers.cpu().double().numpy()
 
     def _new_networks(self, n_inputs: int, n_outputs: int, diffusion: Diffusion, number: int) -> list[COIN]:
         seeds = check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=number)

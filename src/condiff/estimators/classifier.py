@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from condiff.estimators.base import Array, BaseCOIN, Penalty
+from condiff.estimators.base import Array, BaseCOIN
+from condiff.estimators.fitting import Penalty
 from condiff.estimators.calibration import apply_temperature, fit_temperature
 from condiff.estimators.labels import Items, class_items, class_weights, held_out_folds
 from condiff.estimators.targets import UNLABELLED, class_targets
@@ -64,10 +65,13 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         Folds of labelled points that are held out in turn for ``cv_score_`` and the calibration; 0 for none.
     random_state : int, RandomState instance or None, default=0
         Seed of the initialisations.
+    engine : {"auto", "reference"}, default="auto"
+        The exact fast fit of all networks at once, or plain autograd through every layer, network by network: the same
+        numbers up to rounding.
     device : str, default="cpu"
         Where to train.
     verbose : int or bool, default=False
-        Print the loss as the fit goes on.
+        Print the loss as the fit goes on, and which engine fits and why.
 
     Attributes
     ----------
@@ -135,6 +139,7 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         calibration: str | None = "temperature",
         folds: int = 5,
         random_state: Any = 0,
+        engine: str = "auto",
         device: str = "cpu",
         verbose: int | bool = False,
     ) -> None:
@@ -155,6 +160,7 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
             weight_decay=weight_decay,
             folds=folds,
             random_state=random_state,
+            engine=engine,
             device=device,
             verbose=verbose,
         )

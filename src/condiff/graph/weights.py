@@ -51,6 +51,31 @@ def kernel_graph(
     return PointGraph.build(points, n_neighbors, bandwidth_rank, tuning=tuning, metric=metric, search=search).graph
 
 
+def distance_graph(distances: Any, n_neighbors: int = 8, bandwidth_rank: int = 4, *, among: Any = None) -> Graph:
+    """The :func:`kernel_graph` of points that are known by their distances alone.
+
+    Parameters
+    ----------
+    distances
+        (n, n) array, zero on the diagonal.
+    n_neighbors, bandwidth_rank
+        As in :func:`kernel_graph`.
+    among
+        Indices of the points to join; the others are left out of everything and stay without edges. All by default.
+    """
+    matrix = np.asarray(distances, dtype=np.float64)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise InvalidInputError(f"distances must form a square matrix, not an array of shape {matrix.shape}")
+    if not (np.isfinite(matrix).all() and (matrix >= 0).all() and not matrix.diagonal().any()):
+        raise InvalidInputError("distances must be finite and not negative, and zero on the diagonal")
+    _check_rank(bandwidth_rank, n_neighbors)
+    joined = np.arange(len(matrix)) if among is None else _distinct(among, len(matrix))
+    found = _ranked(matrix[np.ix_(joined, joined)], n_neighbors)
+    weights = _gaussian(found, _bandwidth(found.distances, bandwidth_rank), None, joined.size)
+    edges = Graph.of(weights).normalised("symmetric").symmetrised().weights.tocoo()
+    return Graph.of(sp.csr_array((edges.data, (joined[edges.row], joined[edges.col])), shape=matrix.shape))
+
+
 @dataclass(frozen=True, eq=False)
 class PointGraph:
     """A kernel graph that can tell how a new point would hang on it.
@@ -85,11 +110,7 @@ class PointGraph:
         search: Search = "auto",
     ) -> PointGraph:
         """Find the neighbours and weigh them; see :func:`kernel_graph`."""
-        if not 2 <= bandwidth_rank <= n_neighbors:
-            raise InvalidInputError(
-                f"bandwidth_rank must be from 2 to n_neighbors = {n_neighbors}, because rank 1 is the point itself; "
-                f"it is {bandwidth_rank}"
-            )
+        _check_rank(bandwidth_rank, n_neighbors)
         if tuning not in ("row", "pair"):
             raise InvalidInputError(f"tuning must be 'row' or 'pair', not {tuning!r}")
         found = nearest(points, n_neighbors, metric=metric, search=search)
@@ -114,6 +135,31 @@ class PointGraph:
         weights = _gaussian(found, bandwidth, self.bandwidth if self.tuning == "pair" else None, n)
         degree = np.asarray(weights.sum(axis=1)).ravel() + 1.0
         return sp.csr_array(sp.diags_array(degree**-0.5) @ weights @ sp.diags_array(self.degree**-0.5))
+
+
+def _check_rank(bandwidth_rank: int, n_neighbors: int) -> None:
+    if not 2 <= bandwidth_rank <= n_neighbors:
+        raise InvalidInputError(
+            f"bandwidth_rank must be from 2 to n_neighbors = {n_neighbors}, because rank 1 is the point itself; "
+            f"it is {bandwidth_rank}"
+        )
+
+
+def _distinct(points: Any, n_points: int) -> NDArray[np.int64]:
+    indices = np.asarray(points)
+    whole = indices.ndim == 1 and indices.dtype.kind in "iu"
+    if not whole or np.unique(indices).size < indices.size or not ((indices >= 0) & (indices < n_points)).all():
+        raise InvalidInputError(f"the points to join must be different indices in 0 .. {n_points - 1}")
+    return indices.astype(np.int64)
+
+
+def _ranked(distances: NDArray[np.float64], k: int) -> Neighbours:
+    n = len(distances)
+    if not 1 <= k <= n:
+        raise InvalidInputError(f"asked for {k} neighbours among {n} points; choose 1 to {n}")
+    # A point comes first in its own row, before its duplicates; other ties go to the smaller index.
+    order = np.argsort(distances - np.eye(n), axis=1, kind="stable")[:, :k]
+    return Neighbours(order, np.take_along_axis(distances, order, axis=1))
 
 
 def _gaussian(

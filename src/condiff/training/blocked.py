@@ -1,6 +1,6 @@
 """The exact fast fit of one network on sparse inputs, with early stopping: the engine of node tasks.
 
-It does what :func:`condiff.training.fit` does, number for number up to rounding, with far less work an epoch:
+It does what :func:`condiff.training.reference.fit` does, number for number up to rounding, with far less work an epoch:
 
 - only the rows of the diffusion that the losses read are kept (:mod:`condiff.training.projected`);
 - inputs stay sparse, forward and backward, and the shortcut ``x`` is never made dense;
@@ -68,7 +68,7 @@ def fit_blocked(
     settings: Training,
     on_epoch: Callable[[int, float], None] | None = None,
 ) -> History:
-    """Fit a COIN in place; the arguments are those of :func:`condiff.training.fit`.
+    """Fit a COIN in place; the arguments are those of :func:`condiff.training.reference.fit`.
 
     Parameters
     ----------

@@ -19,6 +19,7 @@ from condiff.graph import Laplacian
 from condiff.model import COIN, Head, apply_head
 from condiff.training.descent import Descent
 from condiff.training.losses import pointwise_loss
+from condiff.training.reference import History
 from condiff.training.settings import Training
 
 # Rows of P beyond this many bytes are not formed; the diffusion is then applied layer by layer.
@@ -59,8 +60,8 @@ def fit_projected(
     penalty: Callable[[Tensor], Tensor] | None = None,
     settings: Training,
     on_epoch: Callable[[int, float], None] | None = None,
-) -> None:
-    """Fit networks of one shape in place, each as :func:`condiff.training.fit` would without validation nodes.
+) -> list[History]:
+    """Fit networks of one shape in place, each as the reference would without validation nodes.
 
     Parameters
     ----------
@@ -84,6 +85,7 @@ def fit_projected(
     descent = Descent(parameters, settings)
     weight = weight / weight.sum(-1, keepdim=True)
     targets = target.expand(len(models), *target.shape)
+    course: list[Tensor] = []
     for epoch in range(settings.epochs):
         u = _base(parameters, x, models[0], head)
         losses = (weight * pointwise_loss(project(u), targets, head)).sum(-1)
@@ -91,13 +93,15 @@ def fit_projected(
             losses = losses + penalty(u)
         losses.sum().backward()
         descent.step()
+        course.append(losses.detach())
         if on_epoch is not None:
-            on_epoch(epoch, float(losses.detach().mean()))
+            on_epoch(epoch, float(course[-1].mean()))
     with torch.no_grad():
         for position, model in enumerate(models):
             for own, trained in zip(_parameters_of(model), parameters, strict=True):
                 own.copy_(trained[position])
             model.eval()
+    return [History(own, settings.epochs - 1) for own in torch.stack(course, dim=1).tolist()]
 
 
 def _parameters_of(model: COIN) -> list[torch.nn.Parameter]:

@@ -63,19 +63,52 @@ def fit(
     on_epoch
         Called with the epoch and its loss, for progress displays.
     """
-    settings = settings or Training()
-    _check_nodes(target, train, validation, sample_weight)
+    check_nodes(target, train, validation, sample_weight)
+    held_out = None if validation is None else (validation, target[validation])
+    return _descend(
+        model, x, graph, train, target[train], held_out, sample_weight, penalty, settings or Training(), on_epoch
+    )
+
+
+def fit_items(
+    model: COIN,
+    x: Tensor,
+    graph: Any,
+    nodes: Tensor,
+    target: Tensor,
+    sample_weight: Tensor,
+    *,
+    penalty: Callable[[Tensor], Tensor] | None = None,
+    settings: Training,
+    on_epoch: Callable[[int, float], None] | None = None,
+) -> History:
+    """Fit a COIN on labelled items, several of which may be of one node: ``target`` has one entry for each item."""
+    return _descend(model, x, graph, nodes, target, None, sample_weight, penalty, settings, on_epoch)
+
+
+def _descend(
+    model: COIN,
+    x: Tensor,
+    graph: Any,
+    nodes: Tensor,
+    truth: Tensor,
+    held_out: tuple[Tensor, Tensor] | None,
+    sample_weight: Tensor | None,
+    penalty: Callable[[Tensor], Tensor] | None,
+    settings: Training,
+    on_epoch: Callable[[int, float], None] | None,
+) -> History:
     operator = laplacian(graph, next(model.parameters()).dtype, x.device)
     optimiser = settings.make_optimiser(model.parameters())
     schedule = settings.make_schedule(optimiser)
     snapshot = Snapshot(model)
-    stopping = EarlyStopping(settings.patience, snapshot.take) if validation is not None and settings.patience else None
+    stopping = EarlyStopping(settings.patience, snapshot.take) if held_out and settings.patience else None
     history = History()
     for epoch in range(settings.epochs):
         model.train()
         optimiser.zero_grad(set_to_none=True)
         u = model(x, operator)
-        losses = pointwise_loss(u[train], target[train], model.head)
+        losses = pointwise_loss(u[nodes], truth, model.head)
         loss = losses.mean() if sample_weight is None else (sample_weight * losses).sum() / sample_weight.sum()
         if penalty is not None:
             loss = loss + penalty(u)
@@ -85,24 +118,21 @@ def fit(
         history.losses.append(float(loss.detach()))
         if on_epoch is not None:
             on_epoch(epoch, history.losses[-1])
-        if stopping is None or validation is None:
+        if stopping is None or held_out is None:
             continue
         model.eval()
         with torch.no_grad():
-            u = model(x, operator)[validation]
-            validation_loss = float(pointwise_loss(u, target[validation], model.head).mean())
-        if stopping.should_stop(epoch, validation_loss, score(u, target[validation], model.head)):
+            u = model(x, operator)[held_out[0]]
+            loss_there = float(pointwise_loss(u, held_out[1], model.head).mean())
+        if stopping.should_stop(epoch, loss_there, score(u, held_out[1], model.head)):
             break
-    if stopping is not None:
-        snapshot.restore()
-        history.best_epoch = stopping.best_epoch
-    else:
-        history.best_epoch = len(history.losses) - 1
+    snapshot.restore()
+    history.best_epoch = len(history.losses) - 1 if stopping is None else stopping.best_epoch
     model.eval()
     return history
 
 
-def _check_nodes(target: Tensor, train: Tensor, validation: Tensor | None, sample_weight: Tensor | None) -> None:
+def check_nodes(target: Tensor, train: Tensor, validation: Tensor | None, sample_weight: Tensor | None) -> None:
     """Refuse what would make a loss NaN, or broadcast it, without a word."""
     n_train = len(target[train])
     if n_train == 0:

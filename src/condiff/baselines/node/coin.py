@@ -15,8 +15,7 @@ from condiff.baselines.node.problem import NodeProblem
 from condiff.diffusion.stability import max_diagonal
 from condiff.errors import StepSizeWarning
 from condiff.model import COIN as Network
-from condiff.training.blocked import fit_blocked
-from condiff.training.settings import NODE, Training
+from condiff.training import NODE, Training, fit
 
 if TYPE_CHECKING:
     from typing import Self
@@ -63,13 +62,13 @@ class COIN(NodeMethod):
             # The paper's own strength is past a limit on Cora; `condiff certify cora` is where that is told.
             warnings.simplefilter("ignore", StepSizeWarning)
             started = time.perf_counter()
-            history = fit_blocked(
+            history = fit(
                 network,
                 problem.x,
                 operator,
                 problem.labels,
                 problem.train,
-                problem.validation,
+                validation=problem.validation,
                 settings=self.training,
             )
             seconds = time.perf_counter() - started
