@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from condiff.cli.output import console, print_json
-from condiff.cli.reproduce import Jobs, TrainPerClass, ValidationPerClass, typed
+from condiff.cli.output import console, print_json, typed
+from condiff.cli.reproduce import Jobs, TrainPerClass, ValidationPerClass
 from condiff.errors import InvalidInputError
 from condiff.files import write_text
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from condiff import __version__
-from condiff.cli import ablate, certify, data, demo, fit, predict, reproduce
+from condiff.cli import ablate, bench, certify, data, demo, fit, predict, reproduce
 from condiff.cli.output import error_line, warning_line
 from condiff.errors import CondiffError
 
@@ -28,6 +28,7 @@ app.command("predict")(predict.command)
 app.command("certify")(certify.command)
 app.command("reproduce")(reproduce.command)
 app.command("ablate")(ablate.command)
+app.command("bench")(bench.command)
 app.add_typer(data.app, name="data")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TextIO, TypeVar
@@ -30,6 +31,16 @@ def warning_line(
 ) -> None:
     """Print a warning as one line on standard error, without the source line that means nothing to a user."""
     print("condiff: warning: " + " ".join(str(message).split()), file=sys.stderr)
+
+
+def note(message: str) -> None:
+    """Say on standard error what is going on."""
+    print(message, file=sys.stderr, flush=True)
+
+
+def typed() -> str:
+    """The command as it was typed, for the record."""
+    return shlex.join(["condiff", *sys.argv[1:]])
 
 
 def print_json(rows: Sequence[Any] | dict[str, Any]) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from condiff.cli.output import console, print_json
+from condiff.cli.output import console, print_json, typed
 
 if TYPE_CHECKING:
     from condiff.baselines.node.method import NodeMethod
@@ -136,7 +134,3 @@ def _methods(names: str, target: str, changes: list[str]) -> dict[str, NodeMetho
             found[name] = override(found[name], rest if named else path, value)
     return found
 
-
-def typed() -> str:
-    """The command as it was typed, for the record."""
-    return shlex.join(["condiff", *sys.argv[1:]])

@@ -51,8 +51,8 @@ def fit_genewise(
     x
         Features of all patients, (n, genes * kinds).
     graph
-        A symmetric graph of all patients, in any form that the reference takes, or a list of one for
-        each network; None for networks without diffusion layers.
+        A symmetric graph of all patients, in any form that the reference takes, or a list of one for each network;
+        None for networks without diffusion layers.
     target
         Zeros and ones (or classes, or values, as the head needs) of all patients; only those at ``train`` are read.
     train
