@@ -95,6 +95,32 @@ def where_positive(context: Any, row: Any, other: Any) -> Any:
 
 
 @intrinsic
+def kept(context: Any, row: Any, key: Any, counter: Any, least: Any) -> Any:
+    """Dropout: the row where a random byte is ``least`` or more, zero elsewhere.
+
+    The bytes are those of SplitMix64 at eight places that belong to ``counter``: the same for the same key and counter,
+    so that nothing has to be remembered for the way back.
+    """
+
+    def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        row, key, counter, least = arguments
+        words = ir.VectorType(ir.IntType(64), WIDTH // 8)
+        places = ir.Constant(words, list(range(words.count)))
+        places = builder.add(_spread(builder, builder.mul(counter, ir.Constant(key.type, words.count)), words), places)
+        random = builder.add(_spread(builder, key, words), builder.mul(places, _constant(words, 0x9E3779B97F4A7C15)))
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            random = builder.xor(random, builder.lshr(random, _constant(words, shift)))
+            random = builder.mul(random, _constant(words, factor))
+        random = builder.xor(random, builder.lshr(random, _constant(words, 31)))
+        bytes_ = ir.VectorType(ir.IntType(8), WIDTH)
+        bound = _spread(builder, builder.trunc(least, bytes_.element), bytes_)
+        stays = builder.icmp_unsigned(">=", builder.bitcast(random, bytes_), bound)
+        return builder.select(stays, row, _constant(row.type, 0.0))
+
+    return row(row, types.uint64, types.uint64, types.int64), generate
+
+
+@intrinsic
 def dot(context: Any, row: Any, other: Any) -> Any:
     """The sum of the products of two rows, halves added to halves."""
 
@@ -143,7 +169,7 @@ def _size(array: Any) -> int:
     return int(array.dtype.bitwidth // 8)
 
 
-def _constant(vector: Any, value: float) -> Any:
+def _constant(vector: Any, value: float | int) -> Any:
     return ir.Constant(vector, [value] * vector.count)
 
 
@@ -152,7 +178,7 @@ def _spread(builder: Any, number: Any, vector: Any) -> Any:
     undefined, zero = ir.Constant(vector, ir.Undefined), ir.Constant(ir.IntType(32), 0)
     first = builder.insert_element(undefined, number, zero)
     return builder.shuffle_vector(
-        first, undefined, ir.Constant(ir.VectorType(ir.IntType(32), vector.count), [0] * WIDTH)
+        first, undefined, ir.Constant(ir.VectorType(ir.IntType(32), vector.count), [0] * vector.count)
     )
 
 

@@ -14,6 +14,8 @@ from condiff.baselines.node import diff_resnet
 from condiff.baselines.node.diff_resnet import DiffResNet
 from condiff.baselines.node.problem import NodeProblem
 from condiff.errors import InvalidInputError
+from condiff.graph.sparse import SparseMatrix
+from condiff.training import dropped_kernels
 
 
 def dense_step(problem: NodeProblem, step_size: float) -> NDArray[np.float64]:
@@ -43,7 +45,7 @@ def test_without_diffusion_it_is_a_residual_network(tiny_problem: NodeProblem, c
     torch.testing.assert_close(network(), torch.log_softmax(x @ classes + classes_bias, -1))
 
 
-def test_dropout_comes_before_every_step(tiny_problem: NodeProblem, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dropout_comes_before_every_step_of_torch(tiny_problem: NodeProblem, monkeypatch: pytest.MonkeyPatch) -> None:
     # Blocks of three features, so that eight of them make three blocks.
     drawn: list[Tensor] = []
     original = diff_resnet._random_bytes
@@ -52,6 +54,7 @@ def test_dropout_comes_before_every_step(tiny_problem: NodeProblem, monkeypatch:
         drawn.append(original(shape).clone())
         return drawn[-1].clone()
 
+    monkeypatch.setattr(diff_resnet, "is_available", lambda: False)
     monkeypatch.setattr(diff_resnet, "_random_bytes", remember)
     torch.manual_seed(0)
     network = DiffResNet(layers=2, dropout=0.25).network(tiny_problem).train()
@@ -72,6 +75,58 @@ def test_dropout_comes_before_every_step(tiny_problem: NodeProblem, monkeypatch:
     for ours, theirs in zip(found, torch.autograd.grad(expected[:, 0].sum(), list(network.parameters())), strict=True):
         torch.testing.assert_close(ours, theirs)
         assert theirs.abs().sum() > 0
+
+
+def compiled_masks(key: int, layers: int, n_nodes: int, least: int) -> list[Tensor]:
+    """What the compiled loop keeps, layer by layer: a diffusion that does nothing shows the product of its masks."""
+    nothing = SparseMatrix.of(np.eye(n_nodes))
+    masks = [torch.ones(n_nodes, 64)]
+    for count in range(1, layers + 1):
+        u = torch.ones(n_nodes, 64)
+        pattern = nothing.pattern
+        matrix = pattern.crow_indices.numpy(), pattern.col_indices.numpy(), nothing.values.numpy()
+        # One layer alone, under the counter that it has in the full run.
+        shifted = np.uint64((key + 8 * (count - 1) * n_nodes * 0x9E3779B97F4A7C15) % 2**64)
+        dropped_kernels.forward(*matrix, u.numpy(), np.empty((n_nodes, 64), np.float32), 1, shifted, least)
+        masks.append(u)
+    return masks[1:]
+
+
+def test_dropout_comes_before_every_compiled_step(tiny_problem: NodeProblem, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = 123456789
+    monkeypatch.setattr(diff_resnet, "_random_key", lambda: np.uint64(key))
+    torch.manual_seed(0)
+    network = DiffResNet(layers=2, dropout=0.25).network(tiny_problem).train()
+    scores = network()
+    scores[:, 0].sum().backward()
+    found = [parameter.grad for parameter in network.parameters()]
+    masks = compiled_masks(key, 2, tiny_problem.n_nodes, 64)
+    assert not torch.equal(*masks)
+    step = torch.from_numpy(dense_step(tiny_problem, 0.25)).float()
+    weight, bias, classes, classes_bias = network.parameters()
+    x = tiny_problem.x_dense
+    x = x + torch.relu(x @ weight + bias)
+    for mask in masks:
+        x = step @ (x * mask[:, : x.shape[1]] / 0.75)
+    expected = torch.log_softmax(x @ classes + classes_bias, -1)
+    torch.testing.assert_close(scores, expected)
+    for ours, theirs in zip(found, torch.autograd.grad(expected[:, 0].sum(), list(network.parameters())), strict=True):
+        torch.testing.assert_close(ours, theirs)
+        assert theirs.abs().sum() > 0
+
+
+@pytest.mark.parametrize("least", [64, 90, 200])
+def test_compiled_masks_are_random(least: int) -> None:
+    one, two, three = (mask.numpy() for mask in compiled_masks(7, 3, 2000, least))
+    rate, error = 1 - least / 256, 5 * np.sqrt(least / 256 * (1 - least / 256) / one.size)
+    for mask in (one, two, three):
+        assert abs(mask.mean() - rate) < error
+        # Neither the nodes nor the columns have a bias of their own.
+        assert np.abs(mask.mean(0) - rate).max() < 5 * error * np.sqrt(64)
+        assert np.abs(mask.mean(1) - rate).max() < 5.5 * np.sqrt(rate * (1 - rate) / 64) + 1e-9
+    assert abs((one * two).mean() - rate**2) < 2 * error
+    assert abs((one[1:] * one[:-1]).mean() - rate**2) < 2 * error
+    assert abs((one[:, 1:] * one[:, :-1]).mean() - rate**2) < 2 * error
 
 
 def test_random_bytes_are_uniform() -> None:

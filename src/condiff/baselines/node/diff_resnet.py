@@ -16,11 +16,12 @@ from condiff.baselines.node.problem import NodeProblem
 from condiff.baselines.node.spectral import symmetric_product
 from condiff.errors import InvalidInputError
 from condiff.graph.sparse import SparseMatrix
+from condiff.training.compiled import is_available
 
 #: Step size, layers and dropout of the authors' comparison.
 _AUTHORS = {"cora": (0.25, 20, 0.25), "citeseer": (0.2, 20, 0.35), "pubmed": (0.4, 10, 0.3)}
-# Features diffuse a few at a time, so that all their layers find them in the processor's cache: this many values.
-_CACHED = 1 << 18
+# Features diffuse a few at a time, so that all their layers find them in the processor's cache.
+_WIDTH = 64
 _BYTES = 256
 
 
@@ -40,7 +41,8 @@ class DiffResNet(NetworkMethod):
     layers
         The number of diffusion layers.
     dropout
-        Probability with which the inputs of every diffusion layer are dropped in training, rounded to 1/256.
+        Probability with which the inputs of every diffusion layer are dropped in training, rounded to 1/256. The masks
+        that a seed gives differ where numba is not installed.
     """
 
     step_size: float = 0.25
@@ -73,7 +75,7 @@ class _Network(NodeNetwork):
         self.step = SparseMatrix.of(sp.diags_array(kept) + step_size * weights)
         self.x, self.x_dense, self.layers, self.dropout = problem.x, problem.x_dense, layers, dropout
         n_features = problem.n_features
-        self.width = min(n_features, max(16, _CACHED // problem.n_nodes // 16 * 16))
+        self.width = _WIDTH
         bound = 1 / math.sqrt(n_features)
         self.weight = nn.Parameter(torch.empty(n_features, n_features).uniform_(-bound, bound))
         self.bias = nn.Parameter(torch.empty(n_features).uniform_(-bound, bound))
@@ -92,7 +94,8 @@ class _Network(NodeNetwork):
         ):
             hidden = x + torch.relu(self.x @ weight.contiguous() + bias)
             if dropped:
-                hidden = _DroppedDiffusion.apply(hidden, self.step, self.layers, self.dropout)  # type: ignore[no-untyped-call]
+                diffusion = _CompiledDiffusion if is_available() else _TorchDiffusion
+                hidden = diffusion.apply(hidden, self.step, self.layers, self.dropout)  # type: ignore[no-untyped-call]
             logits = logits + hidden @ classes
         assert isinstance(logits, Tensor)
         if not dropped:
@@ -102,8 +105,49 @@ class _Network(NodeNetwork):
         return torch.log_softmax(logits + self.classes_bias, dim=-1)
 
 
-class _DroppedDiffusion(torch.autograd.Function):
-    """Dropout and a step of diffusion, many times over."""
+class _CompiledDiffusion(torch.autograd.Function):
+    """Dropout and a step of diffusion, many times over, for at most 64 columns."""
+
+    @staticmethod
+    def forward(ctx: Any, hidden: Tensor, step: SparseMatrix, layers: int, dropout: float) -> Tensor:
+        from condiff.training import dropped_kernels
+
+        ctx.run = _Run(step, layers, dropout, _random_key())
+        out: Tensor = ctx.run(dropped_kernels.forward, hidden)
+        return out
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
+        from condiff.training import dropped_kernels
+
+        # The step is symmetric: its transpose is itself.
+        return ctx.run(dropped_kernels.backward, gradient), None, None, None
+
+
+class _Run:
+    """One draw of all dropout: the key tells every mask, forward and backward."""
+
+    def __init__(self, step: SparseMatrix, layers: int, dropout: float, key: np.uint64) -> None:
+        least = round(_BYTES * dropout)
+        self.settings = layers, key, least
+        self.scale = (_BYTES / (_BYTES - least)) ** layers
+        pattern = step.pattern
+        self.matrix = pattern.crow_indices.numpy(), pattern.col_indices.numpy(), step.values.numpy()
+
+    def __call__(self, kernel: Any, values: Tensor) -> Tensor:
+        missing = _WIDTH - values.shape[1]
+        work = nn.functional.pad(values, (0, missing)) if missing else values.contiguous().clone()
+        kernel(*self.matrix, work.numpy(), np.empty(work.shape, work.numpy().dtype), *self.settings)
+        return work[:, : values.shape[1]] * self.scale
+
+
+def _random_key() -> np.uint64:
+    return np.uint64(int(torch.empty((), dtype=torch.int64).random_()))
+
+
+class _TorchDiffusion(torch.autograd.Function):
+    """The same by torch's own operations, with other random numbers."""
 
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, step: SparseMatrix, layers: int, dropout: float) -> Tensor:
