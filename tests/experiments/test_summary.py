@@ -65,6 +65,11 @@ def test_runs_of_one_split_are_averaged_before_the_standard_error() -> None:
     assert (row["runs"], row["splits"], row["inits"]) == (12, 4, 3)
 
 
+def test_a_split_with_many_runs_counts_once() -> None:
+    [row] = summarise([run(accuracy=70.0, split=0, init=init) for init in range(5)] + [run(accuracy=80.0, split=1)])
+    assert row["mean"] == 75.0
+
+
 def test_inits_of_one_split_have_no_standard_error() -> None:
     [row] = summarise([run(accuracy=80.0), run(accuracy=82.0, init=1)])
     assert row["std"] is not None

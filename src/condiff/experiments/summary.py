@@ -18,9 +18,9 @@ Row = dict[str, Any]
 def summarise(runs: Iterable[Run]) -> list[Row]:
     """The rows of ``summary.json``, in the paper's order and then by name; safe for strict JSON.
 
-    ``mean`` and ``std`` are over all runs of a row. ``std`` is the sample's (divided by one less than the number of
-    runs), and None for one run, which tells nothing of a spread. ``stderr`` is the standard error of the mean by
-    splits: runs of one split share their data, so they are averaged first; one split gives None. ``epochs`` and
+    ``mean`` is over the splits, the runs of a split being averaged first: they share their data, and some splits may
+    have more of them than others. ``stderr`` is the standard error of that mean; one split gives None. ``std`` is the
+    sample's over all runs (divided by one less than their number), and None for one run. ``epochs`` and
     ``seconds_per_run`` are means, ``seconds_per_epoch`` is all time by all epochs (None without any), and ``memory_mb``
     is the largest peak, because a process that did another run before may have memory at hand.
     A method under several settings has a row for each. What is not a finite number becomes None.
@@ -61,7 +61,8 @@ def _row(runs: list[Run], metric: str) -> Row:
     first = runs[0]
     runs = [run for run in runs if metric in run.metrics]
     values = [run.metrics[metric] for run in runs]
-    mean = statistics.fmean(values)
+    by_split = _split_means(runs, metric)
+    mean = statistics.fmean(by_split)
     paper = published(first.task, first.dataset, first.method, metric)
     epochs, seconds = [run.epochs for run in runs], [run.seconds for run in runs]
     return {
@@ -76,7 +77,7 @@ def _row(runs: list[Run], metric: str) -> Row:
         "published_std": paper.spread if paper else None,
         "seconds_per_run": _finite(statistics.fmean(seconds)),
         "difference": _finite(mean - paper.value) if paper else None,
-        "stderr": _standard_error(runs, metric),
+        "stderr": _standard_error(by_split),
         "epochs": statistics.fmean(epochs),
         "seconds_per_epoch": _finite(math.fsum(seconds) / sum(epochs)) if sum(epochs) else None,
         "memory_mb": _finite(max(run.memory_mb for run in runs)),
@@ -86,12 +87,16 @@ def _row(runs: list[Run], metric: str) -> Row:
     }
 
 
-def _standard_error(runs: list[Run], metric: str) -> float | None:
+def _split_means(runs: list[Run], metric: str) -> list[float]:
     splits: dict[int, list[float]] = defaultdict(list)
     for run in runs:
         splits[run.split].append(run.metrics[metric])
-    deviation = _deviation([statistics.fmean(values) for values in splits.values()])
-    return None if deviation is None else deviation / math.sqrt(len(splits))
+    return [statistics.fmean(values) for values in splits.values()]
+
+
+def _standard_error(by_split: list[float]) -> float | None:
+    deviation = _deviation(by_split)
+    return None if deviation is None else deviation / math.sqrt(len(by_split))
 
 
 def _deviation(values: list[float]) -> float | None:

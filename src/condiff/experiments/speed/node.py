@@ -25,10 +25,11 @@ _DENSE = 3000
 
 def workloads() -> list[Workload]:
     """Cora, Citeseer and Pubmed."""
-    return [_workload(name) for name in ("cora", "citeseer", "pubmed")]
+    return [workload(name) for name in ("cora", "citeseer", "pubmed")]
 
 
-def _workload(name: str) -> Workload:
+def workload(name: str) -> Workload:
+    """That of one graph."""
     dataset = node.load(name)
     problem = node.problem(dataset, random_split(dataset.labels, 0))
     operator = problem.graph.normalised(self_loops="add").laplacian()
