@@ -33,6 +33,9 @@ def test_a_benchmark_of_a_graph_of_ones_own(condiff, village, tmp_path):
         assert (tmp_path / picture).read_bytes().startswith(b"\x89PNG")
     made = json.loads((tmp_path / "provenance.json").read_text())
     assert made["command"].startswith("condiff reproduce ")
+    assert [(each["command"], each["runs"]) for each in made["runs_made_by"]] == [
+        (made["command"], sum(r["runs"] for r in rows))
+    ]
     with (tmp_path / "splits.csv").open() as stream:
         assert [row["seed"] for row in csv.DictReader(stream)] == ["0", "1"]
 

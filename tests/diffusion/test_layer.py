@@ -18,7 +18,7 @@ from tests.diffusion.problems import (
     random_weights,
 )
 
-from condiff.diffusion import SOLVERS, Chebyshev, Diffusion, Euler, Exact, Implicit, stability
+from condiff.diffusion import SOLVERS, Chebyshev, Diffusion, Euler, Exact, Implicit, Power, stability
 from condiff.errors import InvalidInputError, StepSizeError, StepSizeWarning
 from condiff.graph import DenseLaplacian, Graph
 
@@ -35,7 +35,8 @@ def test_each_name_is_its_solver_with_default_settings(name: str) -> None:
 
 
 def test_the_registry_holds_every_solver() -> None:
-    assert {"euler": Euler, "exact": Exact, "chebyshev": Chebyshev, "implicit": Implicit} == SOLVERS
+    expected = {"euler": Euler, "exact": Exact, "chebyshev": Chebyshev, "implicit": Implicit, "power": Power}
+    assert expected == SOLVERS
 
 
 def test_a_solver_with_settings_of_its_own() -> None:

@@ -28,7 +28,7 @@ from tests.diffusion.problems import (
 )
 from torch import Tensor
 
-from condiff.diffusion import SOLVERS, Solver
+from condiff.diffusion import SOLVERS, Power, Solver
 from condiff.errors import InvalidInputError
 from condiff.graph import DenseLaplacian
 
@@ -76,13 +76,17 @@ HEAT: dict[str, Any] = {
     "propagator": lambda matrix, strength, layers: torch.matrix_exp(-strength * layers * matrix),
 }
 
+POWER: dict[str, Any] = {
+    "factor": lambda x, strength, layers: (1 - strength * x) ** layers,
+    "propagator": lambda matrix, strength, layers: torch.linalg.matrix_power(
+        identity_like(matrix) - strength * matrix, layers
+    ),
+}
+
 CASES = {
     "euler": Case(
         SOLVERS["euler"](),
-        factor=lambda x, strength, layers: (1 - strength * x) ** layers,
-        propagator=lambda matrix, strength, layers: torch.linalg.matrix_power(
-            identity_like(matrix) - strength * matrix, layers
-        ),
+        **POWER,
         steps=[(0.9, 0), (0.9, 1), (0.9, 2), (0.9, 20), (0.9, 40), (0.26, 11), (0.65, 11)],
         modes=1e-13,
         random={torch.float32: 1e-6, torch.float64: 1e-12},
@@ -108,6 +112,18 @@ CASES = {
         isolated=1e-14,
         no_layers=1e-14,
         strengths=(0.0, 50.0),
+        directed=False,
+    ),
+    "power": Case(
+        Power(1e-13),
+        **POWER,
+        steps=[(0.9, 0), (0.9, 1), (0.9, 2), (0.9, 20), (0.9, 40), (0.26, 11), (0.65, 150)],
+        modes=2e-11,
+        random={torch.float32: 1e-5, torch.float64: 1e-10},
+        isolated=1e-11,
+        strengths=(0.01, 1.0),
+        layers=40,
+        probabilities=(1e-10, 1e-9),
         directed=False,
     ),
     "implicit": Case(
@@ -146,7 +162,7 @@ UNLIMITED = [name for name in SOLVERS if not SOLVERS[name].limited]
 
 
 def test_only_explicit_steps_have_a_limit() -> None:
-    assert set(SOLVERS) - set(UNLIMITED) == {"euler"}
+    assert set(SOLVERS) - set(UNLIMITED) == {"euler", "power"}
 
 
 @named

@@ -43,6 +43,18 @@ def test_a_key_counts_once_and_the_first_run_stays(tmp_path):
         assert [run.metrics["accuracy"] for run in store.runs()] == [80.0]
 
 
+def test_who_made_the_runs(tmp_path):
+    with Store(tmp_path / "runs.sqlite") as store:
+        for init in range(3):
+            store.add(_key(_run(init=init)), _run(init=init), MADE | {"command": "first" if init else "second"})
+        assert store.makers("covid") == []
+        assert store.makers() == store.makers("node")
+        assert [(each["command"], each["runs"], each["torch"]) for each in store.makers()] == [
+            ("first", 2, "2"),
+            ("second", 1, "2"),
+        ]
+
+
 def test_every_part_of_a_key_matters():
     key = _key(_run())
     others = [

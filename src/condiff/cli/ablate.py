@@ -26,8 +26,8 @@ def command(
     ] = "0.05:0.60:0.05",
     splits: Annotated[int, typer.Option(min=1, help="Random splits; the paper has 10.")] = 10,
     inits: Annotated[int, typer.Option(min=1, help="Random initialisations a split; the paper has 10.")] = 1,
-    train_per_class: TrainPerClass = 20,
-    validation_per_class: ValidationPerClass = 30,
+    train_per_class: TrainPerClass = None,
+    validation_per_class: ValidationPerClass = None,
     jobs: Jobs = None,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Store of runs, table and picture.")] = Path(
         "condiff-ablation"
@@ -67,7 +67,10 @@ def command(
         }
         recommended = COIN.recommended(dataset.name)
         drawn = random_splits(
-            dataset.labels, splits, train_per_class=train_per_class, validation_per_class=validation_per_class
+            dataset.labels,
+            splits,
+            train_per_class=train_per_class or 20,
+            validation_per_class=validation_per_class or 30,
         )
         for number in numbers:
             for value in strengths:
@@ -78,10 +81,10 @@ def command(
     with Store(out / STORE) as store:
         with process_pool(jobs) as pool:
             follow(sweep(work, store, pool, made), len(work), node.METRIC)
-        runs = store.held([job.key for job in work])
+        runs, makers = store.held([job.key for job in work]), store.makers()
     rows = headline(runs, [node.METRIC])
     found = claims(runs)
-    write_results(out, rows, made)
+    write_results(out, rows, made, makers=makers)
     write_text(out / "claims.json", json_module.dumps(found, indent=2, allow_nan=False) + "\n")
     figures.strength_boxplots(runs, out / "strength.png", limits=limits)
     if json:

@@ -5,6 +5,7 @@ from condiff.diffusion.euler import Euler
 from condiff.diffusion.exact import Exact
 from condiff.diffusion.implicit import Implicit
 from condiff.diffusion.layer import SOLVERS, Diffusion
+from condiff.diffusion.power import Power
 from condiff.diffusion.solver import Solver
 from condiff.diffusion.stability import Certificate, certify
 from condiff.diffusion.time import diffusion_time
@@ -17,6 +18,7 @@ __all__ = [
     "Euler",
     "Exact",
     "Implicit",
+    "Power",
     "Solver",
     "certify",
     "diffusion_time",

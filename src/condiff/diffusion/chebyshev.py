@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -45,13 +46,9 @@ class Chebyshev(Solver):
             return u
         tolerance = self.tolerance or 10 * torch.finfo(u.dtype).eps
         degree = chebyshev_degree(float(time.detach()) * bound / 2, tolerance)
-        coefficients = _coefficients(time, bound, degree).to(u)
-        previous, current = u, (2.0 / bound) * laplacian(u) - u
-        total = coefficients[0] * previous + coefficients[1] * current
-        for coefficient in coefficients[2:]:
-            previous, current = current, (4.0 / bound) * laplacian(current) - 2.0 * current - previous
-            total = total + coefficient * current
-        return total
+        # As many nodes as the whole series has digits for, so that aliasing stays below rounding.
+        coefficients = chebyshev_coefficients(lambda x: torch.exp(-time.cpu() * x), bound, degree, degree + 32)
+        return chebyshev_series(laplacian, u, coefficients, bound)
 
 
 def chebyshev_degree(reach: float, tolerance: float) -> int:
@@ -62,12 +59,21 @@ def chebyshev_degree(reach: float, tolerance: float) -> int:
     return max(1, int(np.argmax(np.append(tails, 0.0) < tolerance)) - 1)
 
 
-def _coefficients(time: Tensor, bound: float, degree: int) -> Tensor:
-    """Chebyshev coefficients of ``e^{-time x}`` on [0, bound] by a cosine sum, differentiable in ``time``."""
-    # As many nodes as the whole series has digits for, so that aliasing stays below rounding.
-    nodes = degree + 32
+def chebyshev_coefficients(function: Callable[[Tensor], Tensor], bound: float, degree: int, nodes: int) -> Tensor:
+    """Coefficients of a function on [0, bound] up to a degree, by a cosine sum over some nodes; differentiable."""
     angles = (torch.arange(nodes, dtype=torch.float64) + 0.5) * (math.pi / nodes)
-    values = torch.exp(-time.cpu() * (bound / 2) * (1.0 + torch.cos(angles)))
+    values = function((bound / 2) * (1.0 + torch.cos(angles)))
     orders = torch.arange(degree + 1, dtype=torch.float64)
     coefficients = (2.0 / nodes) * torch.cos(orders[:, None] * angles) @ values
     return torch.cat([coefficients[:1] / 2, coefficients[1:]])
+
+
+def chebyshev_series(laplacian: Laplacian, u: Tensor, coefficients: Tensor, bound: float) -> Tensor:
+    """``sum_k c_k T_k(2 L / bound - I) u``, of degree 1 at least: one product a degree."""
+    coefficients = coefficients.to(u)
+    previous, current = u, (2.0 / bound) * laplacian(u) - u
+    total = coefficients[0] * previous + coefficients[1] * current
+    for coefficient in coefficients[2:]:
+        previous, current = current, (4.0 / bound) * laplacian(current) - 2.0 * current - previous
+        total = total + coefficient * current
+    return total

@@ -13,6 +13,7 @@ from condiff.diffusion.chebyshev import Chebyshev
 from condiff.diffusion.euler import Euler
 from condiff.diffusion.exact import Exact
 from condiff.diffusion.implicit import Implicit
+from condiff.diffusion.power import Power
 from condiff.diffusion.solver import Solver
 from condiff.diffusion.stability import check_step, max_diagonal
 from condiff.errors import InvalidInputError
@@ -24,6 +25,7 @@ SOLVERS: dict[str, type[Solver]] = {
     "exact": Exact,
     "chebyshev": Chebyshev,
     "implicit": Implicit,
+    "power": Power,
 }
 
 

@@ -44,7 +44,7 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         graph (four times that on a given graph); see :func:`condiff.diffusion_time`.
     strength : float or "auto", default="auto"
         Diffusion strength of one layer; by default within the graph's positivity limit.
-    solver : {"euler", "exact", "chebyshev", "implicit"}, default="euler"
+    solver : {"euler", "power", "exact", "chebyshev", "implicit"}, default="euler"
         How the diffusion is computed.
     strict : bool, default=False
         Raise instead of warn where ``strength`` is past a certified limit.

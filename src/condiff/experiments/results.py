@@ -21,16 +21,33 @@ def headline(runs: Sequence[Run], metrics: Sequence[str]) -> list[Row]:
 
 
 def write_results(
-    folder: Path, rows: Sequence[Row], made: dict[str, str], *, splits: Sequence[dict[str, Any]] = ()
+    folder: Path,
+    rows: Sequence[Row],
+    made: dict[str, str],
+    *,
+    makers: Sequence[dict[str, Any]] = (),
+    splits: Sequence[dict[str, Any]] = (),
 ) -> list[Path]:
-    """Write the summary as JSON, CSV, Markdown and LaTeX, with what made it; each file whole or not at all."""
+    """Write the summary as JSON, CSV, Markdown and LaTeX, with what made it; each file whole or not at all.
+
+    Parameters
+    ----------
+    folder, rows
+        Where, and the rows of the summary.
+    made
+        What wrote these files.
+    makers
+        What made the runs, which may be many commands: see :meth:`Store.makers`.
+    splits
+        For the record, one line each.
+    """
     line = f"Made by `{made['command']}` on {made['date']} ({made['machine']}; torch {made['torch']})."
     texts = {
         "summary.json": json.dumps(list(rows), indent=2, allow_nan=False) + "\n",
         "summary.csv": csv_text(rows),
         "table.md": f"{markdown(rows)}\n\n{line}\n",
         "table.tex": f"% {line}\n{latex(rows)}",
-        "provenance.json": json.dumps(made, indent=2) + "\n",
+        "provenance.json": json.dumps({**made, "runs_made_by": list(makers)}, indent=2) + "\n",
     }
     if splits:
         columns = list(splits[0])

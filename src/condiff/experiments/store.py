@@ -165,6 +165,13 @@ class Store:
         with self._told():
             return [_run(row) for row in self._connection.execute(query, (task, task))]
 
+    def makers(self, task: str | None = None) -> list[dict[str, Any]]:
+        """What made the runs, each with the number of its ``runs``, most first."""
+        query = "SELECT made, count(*) FROM runs WHERE ? IS NULL OR task = ? GROUP BY made ORDER BY count(*) DESC, made"
+        with self._told():
+            found = self._connection.execute(query, (task, task)).fetchall()
+        return [{**json.loads(made), "runs": count} for made, count in found]
+
     def __len__(self) -> int:
         with self._told():
             return int(self._connection.execute("SELECT count(*) FROM runs").fetchone()[0])

@@ -1,7 +1,7 @@
 import pytest
 
 from condiff.baselines.node.gcn import GCN
-from condiff.baselines.node.override import override
+from condiff.baselines.override import override
 from condiff.errors import InvalidInputError
 
 

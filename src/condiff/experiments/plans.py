@@ -1,0 +1,133 @@
+"""From what a user asks to reproduce to the jobs that do it: one plan for each of the paper's applications."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from condiff.errors import InvalidInputError
+from condiff.experiments import covid, figures, node
+from condiff.experiments.runner import Job
+from condiff.experiments.splits import random_splits, read_splits, write_splits
+from condiff.experiments.summary import Row
+
+#: Draws the pictures of a task into a folder.
+Draw = Callable[[Sequence[Row], Path], None]
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a user asks for; None is the protocol's own number.
+
+    Attributes
+    ----------
+    targets
+        Data sets, all of one application.
+    methods
+        With commas between, or ``all``.
+    changes
+        ``[METHOD.]NAME=VALUE`` each.
+    splits, inits
+        Random splits (masks of hidden entries, for COVID-19), and initialisations of each.
+    per_class
+        Training and validation nodes of each class.
+    import_splits, export_splits
+        Files of the splits of one graph.
+    missing
+        The part of a panel's entries that is hidden.
+    causal
+        Standardise by training days alone.
+    """
+
+    targets: tuple[str, ...]
+    methods: str = "COIN"
+    changes: tuple[str, ...] = ()
+    splits: int | None = None
+    inits: int | None = None
+    per_class: tuple[int, int] | None = None
+    import_splits: Path | None = None
+    export_splits: Path | None = None
+    missing: float | None = None
+    causal: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The jobs, what the table shows of them, the splits for the record, and the pictures."""
+
+    task: str
+    metrics: tuple[str, ...]
+    jobs: list[Job]
+    draw: Draw
+    splits: list[dict[str, Any]] = field(default_factory=list)
+
+
+def plan(wish: Wish) -> Plan:
+    """The plan of the application that the targets belong to."""
+    named = [target for target in wish.targets if target in _PLANS]
+    if not named:
+        return _node(wish)
+    if len(wish.targets) > 1:
+        raise InvalidInputError(f"{named[0]} is a benchmark of its own: run it without other targets")
+    return _PLANS[named[0]](wish)
+
+
+def _node(wish: Wish) -> Plan:
+    from condiff.baselines.node import REGISTRY
+
+    _refuse(wish, "a graph", "missing", "causal")
+    if (wish.import_splits or wish.export_splits) and len(wish.targets) > 1:
+        raise InvalidInputError("splits are of one graph: give one target with --import-splits or --export-splits")
+    train, validation = wish.per_class or (20, 30)
+    jobs: list[Job] = []
+    drawn: list[dict[str, Any]] = []
+    for target in wish.targets:
+        dataset = node.load(target)
+        splits = (
+            read_splits(wish.import_splits, dataset.labels)
+            if wish.import_splits
+            else random_splits(
+                dataset.labels, wish.splits or 10, train_per_class=train, validation_per_class=validation
+            )
+        )
+        if wish.export_splits:
+            write_splits(wish.export_splits, splits, dataset.name, dataset.labels)
+        drawn += [{"dataset": dataset.name, "seed": seed, "hash": split.hash} for seed, split in splits.items()]
+        methods = REGISTRY.chosen(wish.methods, Path(target).stem, wish.changes)
+        jobs += node.jobs(target, methods, splits, wish.inits or 2)
+    return Plan("node", (node.METRIC,), jobs, _draw_node, drawn)
+
+
+def _draw_node(rows: Sequence[Row], folder: Path) -> None:
+    figures.accuracy_intervals(rows, folder / "accuracy.png")
+    figures.time_complexity(rows, folder / "time.png")
+    figures.memory_bars(rows, folder / "memory.png")
+
+
+def _covid(wish: Wish) -> Plan:
+    from condiff.baselines.temporal import REGISTRY
+
+    _refuse(wish, "covid", "per_class", "import_splits", "export_splits")
+    rate = covid.RATE if wish.missing is None else wish.missing
+    methods = REGISTRY.chosen(wish.methods, "covid", wish.changes)
+    masks = covid.mask_seeds(wish.splits or covid.MASKS)
+    jobs = covid.jobs(methods, masks, wish.inits or covid.INITS, rate=rate, causal=wish.causal)
+    drawn = [{"dataset": covid.dataset_name(rate, causal=wish.causal), "seed": seed} for seed in masks]
+    return Plan("covid", (covid.METRIC,), list(jobs), _draw_intervals, drawn)
+
+
+def _draw_intervals(rows: Sequence[Row], folder: Path) -> None:
+    figures.accuracy_intervals(rows, folder / "intervals.png")
+
+
+_PLANS: dict[str, Callable[[Wish], Plan]] = {"covid": _covid}
+
+
+def _refuse(wish: Wish, target: str, *names: str) -> None:
+    """Say of options that mean nothing here, rather than pass over them."""
+    for name in names:
+        if getattr(wish, name):
+            option = "--train-per-class and --validation-per-class" if name == "per_class" else f"--{name}"
+            raise InvalidInputError(f"{option.replace('_', '-')} means nothing for {target}: leave it out")
