@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from condiff import __version__
-from condiff.cli import ablate, bench, certify, data, demo, fit, predict, reproduce
+from condiff.cli import ablate, bench, certify, data, demo, fit, forecast, predict, reproduce
 from condiff.cli.output import error_line, warning_line
 from condiff.errors import CondiffError
 
@@ -25,6 +25,7 @@ app = typer.Typer(
 app.command("demo")(demo.command)
 app.command("fit")(fit.command)
 app.command("predict")(predict.command)
+app.command("forecast")(forecast.command)
 app.command("certify")(certify.command)
 app.command("reproduce")(reproduce.command)
 app.command("ablate")(ablate.command)

@@ -9,32 +9,18 @@ import torch
 from torch import Tensor, nn
 
 from condiff.baselines.node.field import Field, PerPart, receptive_field, whole_field
-from condiff.baselines.node.method import NetworkMethod, NodeNetwork, check_counts, check_probabilities
+from condiff.baselines.node.method import HiddenLayerMethod, NodeNetwork
 from condiff.baselines.node.problem import NodeProblem
 from condiff.graph.sparse import dropout
 
 
 @dataclass(frozen=True)
-class GCN(NetworkMethod):
+class GCN(HiddenLayerMethod):
     r"""Two graph convolutions: :math:`\log\mathrm{softmax}(S\,\mathrm{relu}(S X W_1)\,W_2)`.
 
     :math:`S = D^{-1/2}(A + I)D^{-1/2}`. The paper's section 5.2 and its code: 16 hidden units, dropout 0.5 before both
     layers, no biases, learning rate 0.01, weight decay 5e-4 on the first layer only.
-
-    Parameters
-    ----------
-    hidden
-        Hidden units.
-    dropout
-        Probability with which inputs of a layer are dropped in training.
     """
-
-    hidden: int = 16
-    dropout: float = 0.5
-
-    def __post_init__(self) -> None:
-        check_counts(hidden=self.hidden)
-        check_probabilities(dropout=self.dropout)
 
     def network(self, problem: NodeProblem) -> NodeNetwork:
         return _Network(problem, self)

@@ -80,6 +80,26 @@ class NetworkMethod(NodeMethod):
         return train(self.network(problem), problem, self.training)
 
 
+@dataclass(frozen=True)
+class HiddenLayerMethod(NetworkMethod):
+    """A network of two layers.
+
+    Parameters
+    ----------
+    hidden
+        Hidden units.
+    dropout
+        Probability with which inputs of a layer are dropped in training.
+    """
+
+    hidden: int = 16
+    dropout: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_counts(hidden=self.hidden)
+        check_probabilities(dropout=self.dropout)
+
+
 class NodeNetwork(nn.Module, ABC):
     """A network for one problem: it holds graph and features, so that its forward pass takes nothing."""
 

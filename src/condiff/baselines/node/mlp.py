@@ -8,32 +8,20 @@ import torch
 from torch import Tensor, nn
 
 from condiff.baselines.node.field import PerPart
-from condiff.baselines.node.method import NetworkMethod, NodeNetwork, check_counts, check_probabilities
+from condiff.baselines.node.method import HiddenLayerMethod, NodeNetwork
 from condiff.baselines.node.problem import NodeProblem
 from condiff.graph.sparse import SparseMatrix, dropout
 
 
 @dataclass(frozen=True)
-class MLP(NetworkMethod):
+class MLP(HiddenLayerMethod):
     r"""One hidden layer: :math:`\log\mathrm{softmax}(\mathrm{relu}(X W_1 + b_1)\,W_2 + b_2)`.
 
     It has no paper of its own. 64 hidden units as in Shchur et al. (2018), whose protocol this is; the rest as for the
     perceptron in Kipf and Welling (2017): dropout 0.5 before both layers, learning rate 0.01, weight decay 5e-4.
-
-    Parameters
-    ----------
-    hidden
-        Hidden units.
-    dropout
-        Probability with which inputs of a layer are dropped in training.
     """
 
     hidden: int = 64
-    dropout: float = 0.5
-
-    def __post_init__(self) -> None:
-        check_counts(hidden=self.hidden)
-        check_probabilities(dropout=self.dropout)
 
     def network(self, problem: NodeProblem) -> NodeNetwork:
         return _Network(problem, self.hidden, self.dropout)

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from condiff.baselines.node.field import Field, PerPart, Step, receptive_field, whole_field
-from condiff.baselines.node.method import NetworkMethod, NodeNetwork, check_counts, check_probabilities
+from condiff.baselines.node.method import HiddenLayerMethod, NodeNetwork
 from condiff.baselines.node.problem import NodeProblem
 from condiff.graph.sparse import SparseMatrix, dropout
 
 
 @dataclass(frozen=True)
-class GraphSAGE(NetworkMethod):
+class GraphSAGE(HiddenLayerMethod):
     r"""Two layers :math:`h_i \mapsto h_i W + \bar h_i V + b` with :math:`\bar h_i` the mean over the neighbours of i.
 
     This is the paper's weight matrix on the concatenation :math:`(h_i, \bar h_i)`, with relu between the layers and
@@ -24,10 +24,6 @@ class GraphSAGE(NetworkMethod):
 
     Parameters
     ----------
-    hidden
-        Hidden units.
-    dropout
-        Probability with which inputs of a layer are dropped in training.
     normalise
         Whether every node's outputs of a layer are scaled to the length one, as in the paper's algorithm 1.
     """
@@ -35,10 +31,6 @@ class GraphSAGE(NetworkMethod):
     hidden: int = 32
     dropout: float = 0.4
     normalise: bool = False
-
-    def __post_init__(self) -> None:
-        check_counts(hidden=self.hidden)
-        check_probabilities(dropout=self.dropout)
 
     def network(self, problem: NodeProblem) -> NodeNetwork:
         return _Network(problem, self)
