@@ -27,16 +27,47 @@ def methods_markdown() -> str:
     return "\n".join(lines)
 
 
+def speed_markdown(rows: list[dict]) -> str:
+    """The bench's rows: seconds of one fit in the paper's way and by the engine."""
+    lines = [
+        "| fit | paper's way | engine | ratio | largest difference | peak memory | published GPU |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for row in rows:
+        gpu = row["published_gpu_seconds"]
+        lines.append(
+            f"| {row['task']} | {seconds(row['reference_seconds'])} | {seconds(row['engine_seconds'])} "
+            f"| {row['ratio']:.0f} | {row['max_difference']:.0e} | {row['peak_memory_mb']:.0f} MB "
+            f"| {'-' if gpu is None else seconds(gpu)} |"
+        )
+    made = rows[0]["made"]
+    lines += [
+        "",
+        f"One fit on {made['machine']}, medians of {rows[0]['repeats']} (`{made['command']}`, {made['date']}).",
+    ]
+    return "\n".join(lines)
+
+
+def seconds(value: float) -> str:
+    """A time for people."""
+    return f"{1000 * value:.1f} ms" if value < 0.1 else f"{value:.2f} s" if value < 10 else f"{value:.0f} s"
+
+
 demo = json.loads(Path("results/demo/accuracy.json").read_text())
 node = json.loads(Path("results/node/summary.json").read_text())
 shown = [row for row in node if row["method"] in ("MLP", "GCN", "APPNP", "GRAND", "Diff-ResNet", "COIN")]
 update("README.md", {"demo table": demo_markdown(demo), "node table": markdown(shown)})
 update("docs/citation-graphs.md", {"node table": markdown(node), "node methods": methods_markdown()})
+if Path("results/speed/bench.json").exists():
+    update(
+        "docs/performance.md", {"speed table": speed_markdown(json.loads(Path("results/speed/bench.json").read_text()))}
+    )
 for source, target in (
     ("results/node/accuracy.png", "node-accuracy.png"),
     ("results/node-costs/time.png", "node-time.png"),
     ("results/node-costs/memory.png", "node-memory.png"),
     ("results/node-ablation/strength.png", "node-strength.png"),
+    ("results/speed/growth.png", "speed-growth.png"),
 ):
     if Path(source).exists():
         shutil.copyfile(source, Path("docs/images") / target)
