@@ -98,20 +98,23 @@ def _rows(data: SeriesFile, forecaster: Any, tested: Backtest, coverage: float) 
     naive = np.where(np.isnan(last), forecaster.mean_, last)
     margins = {name: tested.margin(name, forecaster.scale_, coverage) for name in ("COIN", "last value")}
     floor = 0.0 if np.nanmin(data.values) >= 0 else -np.inf
-    rows = []
-    for step, day in enumerate(data.coming_days(len(forecast))):
-        for region, name in enumerate(data.names):
-            row: dict[str, Any] = {"day": day, "region": name}
-            for prefix, method, value in (
-                ("", "COIN", forecast[step, region]),
-                ("last_value_", "last value", naive[region]),
-            ):
-                margin = margins[method][step, region]
-                row[prefix.removesuffix("_") or "forecast"] = float(value)
-                row[f"{prefix}low"] = _finite(max(value - margin, floor))
-                row[f"{prefix}high"] = _finite(value + margin)
-            rows.append(row)
-    return rows
+
+    def with_bar(name: str, method: str, value: float, step: int, region: int) -> dict[str, float | None]:
+        margin = margins[method][step, region]
+        prefix = "" if name == "forecast" else f"{name}_"
+        low, high = max(value - margin, floor), value + margin
+        return {name: float(value), f"{prefix}low": _finite(low), f"{prefix}high": _finite(high)}
+
+    return [
+        {
+            "day": day,
+            "region": name,
+            **with_bar("forecast", "COIN", forecast[step, region], step, region),
+            **with_bar("last_value", "last value", naive[region], step, region),
+        }
+        for step, day in enumerate(data.coming_days(len(forecast)))
+        for region, name in enumerate(data.names)
+    ]
 
 
 def _finite(value: float) -> float | None:

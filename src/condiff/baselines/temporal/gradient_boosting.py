@@ -38,13 +38,16 @@ class GradientBoosting(TemporalMethod):
         from sklearn.ensemble import HistGradientBoostingRegressor
         from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-        known = ~np.isnan(problem.targets[problem.train])
+        rows, targets = problem.training_rows
+        # A lag of which nothing is known tells nothing; the trees' bins cannot be made of it.
+        empty = np.isnan(rows).all(axis=0)
         model = HistGradientBoostingRegressor(
             max_iter=self.trees, learning_rate=self.learning_rate, min_samples_leaf=self.leaf, random_state=seed
         )
         started = time.perf_counter()
         with threadpool_limits(1):  # a sweep has one process a core
-            model.fit(problem.lagged[problem.train][known], problem.targets[problem.train][known])
+            model.fit(np.where(empty, 0.0, rows), targets)
             seconds = time.perf_counter() - started
-            found = model.predict(problem.lagged[problem.test].reshape(-1, problem.lags))
+            asked = problem.lagged[problem.test].reshape(-1, problem.lags)
+            found = model.predict(np.where(empty, 0.0, asked))
         return Outcome(torch.from_numpy(found).float().view(-1, problem.n_regions), 0, seconds)

@@ -22,10 +22,9 @@ class LinearRegression(TemporalMethod):
     def solve(self, problem: TemporalProblem, seed: int) -> Outcome:
         from sklearn.linear_model import LinearRegression as Ordinary
 
-        inputs = np.nan_to_num(problem.lagged, nan=0.0)
-        known = ~np.isnan(problem.targets[problem.train])
+        rows, targets = problem.training_rows
         started = time.perf_counter()
-        fitted = Ordinary().fit(inputs[problem.train][known], problem.targets[problem.train][known])
+        fitted = Ordinary().fit(np.nan_to_num(rows, nan=0.0), targets)
         seconds = time.perf_counter() - started
-        found = fitted.predict(inputs[problem.test].reshape(-1, problem.lags))
+        found = fitted.predict(np.nan_to_num(problem.lagged[problem.test], nan=0.0).reshape(-1, problem.lags))
         return Outcome(torch.from_numpy(found).float().view(-1, problem.n_regions), 0, seconds)

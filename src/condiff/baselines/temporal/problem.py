@@ -55,10 +55,7 @@ class SnapshotGraphs:
     def walks(self) -> tuple[Tensor, Tensor]:
         """``D_O^-1 W`` and ``D_I^-1 W^T``: a step of the random walk along the edges, and one against them."""
         weights = self._dense()
-        return tuple(
-            (each / each.sum(2, keepdim=True).clamp(min=torch.finfo(each.dtype).tiny)).float()
-            for each in (weights, weights.mT)
-        )  # type: ignore[return-value]
+        return _walk(weights), _walk(weights.mT)
 
     @cached_property
     def laplacian(self) -> DenseLaplacian:
@@ -67,6 +64,11 @@ class SnapshotGraphs:
 
     def _dense(self) -> Tensor:
         return torch.from_numpy(np.stack([graph.toarray() for graph in self.weights])).double()
+
+
+def _walk(weights: Tensor) -> Tensor:
+    """Rows divided by their sums; rows without any weight stay zero."""
+    return (weights / weights.sum(2, keepdim=True).clamp(min=torch.finfo(weights.dtype).tiny)).float()
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,6 +143,13 @@ class TemporalProblem:
         if not chosen:
             raise InvalidInputError("no training snapshot has a known target, so there is nothing to learn from")
         return Part(self, chosen)
+
+    @property
+    def training_rows(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """What the training snapshots looked back on where their target is known, (rows, lags), and the targets."""
+        chosen = self.training.snapshots
+        known = ~np.isnan(self.targets[chosen])
+        return self.lagged[chosen][known], self.targets[chosen][known]
 
     @cached_property
     def testing(self) -> Part:

@@ -8,19 +8,28 @@ from __future__ import annotations
 
 from condiff.experiments.figures.canvas import require_matplotlib
 from condiff.experiments.figures.demo import accuracy_against_time
+from condiff.experiments.figures.forecasts import case_forecasts, draw_forecasts
 from condiff.experiments.figures.intervals import accuracy_intervals, draw_intervals
 from condiff.experiments.figures.memory import draw_memory, memory_bars
+from condiff.experiments.figures.missing import draw_missing, error_against_missing
+from condiff.experiments.figures.regions import draw_regions, region_map
 from condiff.experiments.figures.strength import draw_strength, strength_boxplots
 from condiff.experiments.figures.times import draw_times, time_complexity
 
 __all__ = [
     "accuracy_against_time",
     "accuracy_intervals",
+    "case_forecasts",
+    "draw_forecasts",
     "draw_intervals",
     "draw_memory",
+    "draw_missing",
+    "draw_regions",
     "draw_strength",
     "draw_times",
+    "error_against_missing",
     "memory_bars",
+    "region_map",
     "require_matplotlib",
     "strength_boxplots",
     "time_complexity",
