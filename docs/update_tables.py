@@ -4,8 +4,10 @@ import json
 import shutil
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
-from condiff.baselines.node import METHODS
+from condiff.baselines import node as node_methods
+from condiff.baselines import temporal as temporal_methods
 from condiff.experiments.tables import demo_markdown, markdown, put_table
 from condiff.files import write_text
 
@@ -18,11 +20,11 @@ def update(path: str, tables: dict[str, str]) -> None:
     write_text(Path(path), document)
 
 
-def methods_markdown() -> str:
+def methods_markdown(package: ModuleType) -> str:
     """What each method is, by the first line of its module."""
     lines = ["| `--method` | what it is |", "| --- | --- |"]
-    for name, (module, _) in METHODS.items():
-        found = import_module(f"condiff.baselines.node.{module}").__doc__ or ""
+    for name, (module, _) in package.METHODS.items():
+        found = import_module(f"{package.__name__}.{module}").__doc__ or ""
         lines.append(f"| {name} | {found.splitlines()[0].rstrip('.')} |")
     return "\n".join(lines)
 
@@ -57,11 +59,13 @@ demo = json.loads(Path("results/demo/accuracy.json").read_text())
 node = json.loads(Path("results/node/summary.json").read_text())
 shown = [row for row in node if row["method"] in ("MLP", "GCN", "APPNP", "GRAND", "Diff-ResNet", "COIN")]
 update("README.md", {"demo table": demo_markdown(demo), "node table": markdown(shown)})
-update("docs/citation-graphs.md", {"node table": markdown(node), "node methods": methods_markdown()})
-if Path("results/speed/bench.json").exists():
-    update(
-        "docs/performance.md", {"speed table": speed_markdown(json.loads(Path("results/speed/bench.json").read_text()))}
-    )
+update("docs/citation-graphs.md", {"node table": markdown(node), "node methods": methods_markdown(node_methods)})
+covid = json.loads(Path("results/covid/summary.json").read_text())
+for name, dataset in (("covid table", "england-90-missing"), ("covid causal table", "england-90-missing-causal")):
+    update("docs/covid.md", {name: markdown([row for row in covid if row["dataset"] == dataset])})
+update("docs/covid.md", {"covid methods": methods_markdown(temporal_methods)})
+speed = json.loads(Path("results/speed/bench.json").read_text())
+update("docs/performance.md", {"speed table": speed_markdown(speed)})
 for source, target in (
     ("results/node/accuracy.png", "node-accuracy.png"),
     ("results/node-costs/time.png", "node-time.png"),
@@ -69,5 +73,4 @@ for source, target in (
     ("results/node-ablation/strength.png", "node-strength.png"),
     ("results/speed/growth.png", "speed-growth.png"),
 ):
-    if Path(source).exists():
-        shutil.copyfile(source, Path("docs/images") / target)
+    shutil.copyfile(source, Path("docs/images") / target)

@@ -14,6 +14,7 @@ __all__ = [
     "Certificate",
     "Diffusion",
     "Graph",
+    "PanelForecaster",
     "certify",
     "diffusion_time",
     "kernel_graph",
@@ -22,14 +23,14 @@ __all__ = [
 
 if TYPE_CHECKING:
     from condiff.diffusion import Certificate, Diffusion, certify, diffusion_time
-    from condiff.estimators import COINClassifier, COINRegressor, load
+    from condiff.estimators import COINClassifier, COINRegressor, PanelForecaster, load
     from condiff.graph import Graph, kernel_graph
     from condiff.model import COIN
 
 # torch and scikit-learn take seconds to import: a name brings its package only when it is used.
 _HOMES = {
     "condiff.model": ("COIN",),
-    "condiff.estimators": ("COINClassifier", "COINRegressor", "load"),
+    "condiff.estimators": ("COINClassifier", "COINRegressor", "PanelForecaster", "load"),
     "condiff.diffusion": ("Certificate", "Diffusion", "certify", "diffusion_time"),
     "condiff.graph": ("Graph", "kernel_graph"),
 }

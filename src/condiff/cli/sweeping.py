@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 
+from condiff.experiments.metrics import METRICS
 from condiff.experiments.runner import Progress
 from condiff.experiments.runs import Run
 
@@ -63,7 +64,8 @@ class _State:
     def text(self, *, short: bool = False) -> str:
         run = self.runs[-1]
         values = self._values[run.dataset, run.method]
-        running = f"{run.dataset} {run.method} {statistics.fmean(values):.2f} over {len(values)}"
+        mean = f"{statistics.fmean(values):.{METRICS[self.metric].decimals + 1}f}"
+        running = f"{run.dataset} {run.method} {mean} over {len(values)}"
         left = self._left()
         if short:
             return f"{running}{left}"
