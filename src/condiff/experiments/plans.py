@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from condiff.datasets import covid as panels
 from condiff.errors import InvalidInputError
 from condiff.experiments import covid, figures, node
 from condiff.experiments.runner import Job
@@ -115,11 +116,16 @@ def _covid(wish: Wish) -> Plan:
     masks = covid.mask_seeds(wish.splits or covid.MASKS)
     jobs = covid.jobs(methods, masks, wish.inits or covid.INITS, rate=rate, causal=wish.causal)
     drawn = [{"dataset": covid.dataset_name(rate, causal=wish.causal), "seed": seed} for seed in masks]
-    return Plan("covid", (covid.METRIC,), list(jobs), _draw_intervals, drawn)
+    return Plan("covid", (covid.METRIC,), list(jobs), _draw_covid, drawn)
 
 
-def _draw_intervals(rows: Sequence[Row], folder: Path) -> None:
-    figures.accuracy_intervals(rows, folder / "intervals.png")
+def _draw_covid(rows: Sequence[Row], folder: Path) -> None:
+    papers = {covid.dataset_name(), covid.dataset_name(causal=True)}
+    figures.accuracy_intervals([row for row in rows if row["dataset"] in papers] or rows, folder / "intervals.png")
+    looking_ahead = [row for row in rows if not row["dataset"].endswith("-causal")]
+    if len({row["dataset"] for row in looking_ahead}) > 2:
+        figures.error_against_missing(looking_ahead, folder / "missing.png")
+    figures.region_map(panels.load(), folder / "regions.png")
 
 
 _PLANS: dict[str, Callable[[Wish], Plan]] = {"covid": _covid}
