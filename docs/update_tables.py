@@ -64,13 +64,16 @@ covid = json.loads(Path("results/covid/summary.json").read_text())
 for name, dataset in (("covid table", "england-90-missing"), ("covid causal table", "england-90-missing-causal")):
     update("docs/covid.md", {name: markdown([row for row in covid if row["dataset"] == dataset])})
 update("docs/covid.md", {"covid methods": methods_markdown(temporal_methods)})
-speed = json.loads(Path("results/speed/bench.json").read_text())
-update("docs/performance.md", {"speed table": speed_markdown(speed)})
+speed = Path("results/speed/bench.json")
+if speed.exists():
+    update("docs/performance.md", {"speed table": speed_markdown(json.loads(speed.read_text()))})
 for source, target in (
     ("results/node/accuracy.png", "node-accuracy.png"),
     ("results/node-costs/time.png", "node-time.png"),
     ("results/node-costs/memory.png", "node-memory.png"),
     ("results/node-ablation/strength.png", "node-strength.png"),
     ("results/speed/growth.png", "speed-growth.png"),
+    ("results/covid/missing.png", "covid-missing.png"),
 ):
-    shutil.copyfile(source, Path("docs/images") / target)
+    if Path(source).exists():
+        shutil.copyfile(source, Path("docs/images") / target)
