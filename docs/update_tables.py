@@ -29,32 +29,6 @@ def methods_markdown(package: ModuleType) -> str:
     return "\n".join(lines)
 
 
-def speed_markdown(rows: list[dict]) -> str:
-    """The bench's rows: seconds of one fit in the paper's way and by the engine."""
-    lines = [
-        "| fit | paper's way | engine | ratio | largest difference | peak memory | published GPU |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    for row in rows:
-        gpu = row["published_gpu_seconds"]
-        lines.append(
-            f"| {row['task']} | {seconds(row['reference_seconds'])} | {seconds(row['engine_seconds'])} "
-            f"| {row['ratio']:.0f} | {row['max_difference']:.0e} | {row['peak_memory_mb']:.0f} MB "
-            f"| {'-' if gpu is None else seconds(gpu)} |"
-        )
-    made = rows[0]["made"]
-    lines += [
-        "",
-        f"One fit on {made['machine']}, medians of {rows[0]['repeats']} (`{made['command']}`, {made['date']}).",
-    ]
-    return "\n".join(lines)
-
-
-def seconds(value: float) -> str:
-    """A time for people."""
-    return f"{1000 * value:.1f} ms" if value < 0.1 else f"{value:.2f} s" if value < 10 else f"{value:.0f} s"
-
-
 demo = json.loads(Path("results/demo/accuracy.json").read_text())
 node = json.loads(Path("results/node/summary.json").read_text())
 shown = [row for row in node if row["method"] in ("MLP", "GCN", "APPNP", "GRAND", "Diff-ResNet", "COIN")]
@@ -64,15 +38,11 @@ covid = json.loads(Path("results/covid/summary.json").read_text())
 for name, dataset in (("covid table", "england-90-missing"), ("covid causal table", "england-90-missing-causal")):
     update("docs/covid.md", {name: markdown([row for row in covid if row["dataset"] == dataset])})
 update("docs/covid.md", {"covid methods": methods_markdown(temporal_methods)})
-speed = Path("results/speed/bench.json")
-if speed.exists():
-    update("docs/performance.md", {"speed table": speed_markdown(json.loads(speed.read_text()))})
 for source, target in (
     ("results/node/accuracy.png", "node-accuracy.png"),
     ("results/node-costs/time.png", "node-time.png"),
     ("results/node-costs/memory.png", "node-memory.png"),
     ("results/node-ablation/strength.png", "node-strength.png"),
-    ("results/speed/growth.png", "speed-growth.png"),
     ("results/covid/missing.png", "covid-missing.png"),
 ):
     if Path(source).exists():
