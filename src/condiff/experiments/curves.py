@@ -8,7 +8,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import precision_recall_curve, roc_curve
 
 from condiff.experiments.runs import Run
 
@@ -26,6 +25,8 @@ def curve_points(truth: NDArray[np.int64], scores: NDArray[np.float64]) -> dict[
     ``roc_05`` is the true-positive rate at 5 % false positives, on straight lines between the steps. ``prc_05`` is the
     precision at the highest threshold that reaches a recall of 5 %, of which the average precision is made.
     """
+    from sklearn.metrics import precision_recall_curve, roc_curve
+
     places = np.array(PLACES) / 100
     false, true, _ = roc_curve(truth, scores)
     precision, recall, _ = precision_recall_curve(truth, scores)

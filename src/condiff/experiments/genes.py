@@ -45,7 +45,7 @@ class Alteration:
 
 
 def leading_alterations(
-    table: GeneTable, number: int = 20, *, inits: int = 5, training: Training = PROSTATE
+    table: GeneTable, number: int = 12, *, inits: int = 5, training: Training = PROSTATE
 ) -> list[Alteration]:
     """The alterations with the largest effects in networks that were fitted to every patient's label.
 

@@ -43,6 +43,12 @@ def load() -> GeneTable:
     return source.load()
 
 
+@lru_cache(maxsize=1)
+def pathways() -> tuple[sp.csr_array, ...]:
+    """The Reactome pathways above the table's genes."""
+    return reactome.load(load().genes).connections
+
+
 def random_split(labels: NDArray[np.int64], seed: int, *, train: int = TRAIN, validation: int = VALIDATION) -> Split:
     """Draw patients to train and to validate, each class by its share, as in the published splits; the others test.
 
@@ -74,22 +80,24 @@ def splits(number: int = SPLITS) -> dict[int, Split]:
     }
 
 
-def problem(table: GeneTable, split: Split) -> TabularProblem:
-    """What a method may see of a split: every label outside of training and validation is -1."""
+def problem(table: GeneTable, split: Split, hierarchy: tuple[sp.csr_array, ...] = ()) -> TabularProblem:
+    """What a method may see of a split: every label outside of training and validation is -1.
+
+    Parameters
+    ----------
+    table
+        The patients.
+    split
+        Which of them train, validate and test.
+    hierarchy
+        For P-NET: the connections of :class:`condiff.datasets.reactome.Pathways`.
+    """
     labels = np.full(len(table.labels), -1, dtype=np.int64)
     for part in (split.train, split.validation):
         labels[part] = table.labels[part]
     train, validation, test = (torch.from_numpy(part) for part in (split.train, split.validation, split.test))
-    return TabularProblem(
-        DATASET,
-        table.features,
-        len(table.kinds),
-        torch.from_numpy(labels),
-        train,
-        validation,
-        test,
-        _pathways(table.genes),
-    )
+    known = torch.from_numpy(labels)
+    return TabularProblem(DATASET, table.features, len(table.kinds), known, train, validation, test, hierarchy)
 
 
 def fingerprint(table: GeneTable) -> str:
@@ -165,11 +173,6 @@ def jobs(methods: dict[str, TabularMethod], splits: dict[int, Split], inits: int
     ]
 
 
-@lru_cache(maxsize=1)
-def _pathways(genes: tuple[str, ...]) -> tuple[sp.csr_array, ...]:
-    return reactome.load(genes).connections
-
-
 # The problem of the last split: initialisations of one split come one after another.
 _latest: tuple[str, TabularProblem] | None = None
 
@@ -177,5 +180,5 @@ _latest: tuple[str, TabularProblem] | None = None
 def _latest_problem(split: Split) -> TabularProblem:
     global _latest
     if _latest is None or _latest[0] != split.hash:
-        _latest = (split.hash, problem(load(), split))
+        _latest = (split.hash, problem(load(), split, pathways()))
     return _latest[1]

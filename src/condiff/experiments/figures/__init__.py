@@ -7,8 +7,10 @@ suffix.
 from __future__ import annotations
 
 from condiff.experiments.figures.canvas import require_matplotlib
+from condiff.experiments.figures.curves import draw_curves, roc_and_pr_curves
 from condiff.experiments.figures.demo import accuracy_against_time
 from condiff.experiments.figures.forecasts import case_forecasts, draw_forecasts
+from condiff.experiments.figures.genes import draw_genes, gene_bars
 from condiff.experiments.figures.intervals import accuracy_intervals, draw_intervals
 from condiff.experiments.figures.memory import draw_memory, memory_bars
 from condiff.experiments.figures.missing import draw_missing, error_against_missing
@@ -20,7 +22,9 @@ __all__ = [
     "accuracy_against_time",
     "accuracy_intervals",
     "case_forecasts",
+    "draw_curves",
     "draw_forecasts",
+    "draw_genes",
     "draw_intervals",
     "draw_memory",
     "draw_missing",
@@ -28,9 +32,11 @@ __all__ = [
     "draw_strength",
     "draw_times",
     "error_against_missing",
+    "gene_bars",
     "memory_bars",
     "region_map",
     "require_matplotlib",
+    "roc_and_pr_curves",
     "strength_boxplots",
     "time_complexity",
 ]

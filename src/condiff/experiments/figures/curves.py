@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from condiff.errors import InvalidInputError
-from condiff.experiments.curves import Curve, Kind, mean_curve
+from condiff.experiments.curves import Kind, mean_curve
 from condiff.experiments.figures.canvas import COLOURS, HIGHLIGHT, panels, plain, save
 from condiff.experiments.summary import labels, method_place, summarise
 
@@ -19,12 +21,13 @@ if TYPE_CHECKING:
     from condiff.experiments.runs import Run
 
 #: Methods that are drawn in colour where nothing else is asked for; the others are grey.
-SHOWN = ("COIN", "ResNet", "P-NET", "AdaBoost")
+SHOWN = ("AdaBoost", "P-NET", "ResNet", "COIN")
 _AXES: dict[Kind, tuple[str, str, str]] = {
     "roc": ("ROC", "false-positive rate", "true-positive rate"),
     "prc": ("precision and recall", "recall", "precision"),
 }
 _AREAS: dict[Kind, str] = {"roc": "roc_auc", "prc": "auprc"}
+_GREY = "0.72"
 
 
 def roc_and_pr_curves(runs: Sequence[Run], target: Path, *, shown: Sequence[str] = SHOWN) -> None:
@@ -45,23 +48,21 @@ def draw_curves(runs: Sequence[Run], *, shown: Sequence[str] = SHOWN) -> Figure:
     named = _by_label(runs)
     if not named:
         raise InvalidInputError("no run has the points of its curves, so there are none to show")
-    figure, [axes] = panels(1, 2, (10.4, 5.0), grid="both")
+    forward = [label for label, own in named.items() if own[0].method in shown]
     others = [colour for colour in COLOURS if colour != HIGHLIGHT]
-    coloured = [label for label, own in named.items() if own[0].method in shown]
     colours = {
         label: HIGHLIGHT if named[label][0].method == "COIN" else others[place % len(others)]
-        for place, label in enumerate(coloured)
+        for place, label in enumerate(forward)
     }
+    figure, [axes] = panels(1, 2, (9.6, 5.95), grid="both")
     for kind, panel in zip(_AXES, axes, strict=True):
         for label, own in named.items():
-            curve = mean_curve(own, kind)
-            assert curve is not None
-            text = f"{label} ({_area(own, _AREAS[kind]):.3f})"
-            _draw(panel, curve, plain(text), colours.get(label))
-        _finish(panel, kind, runs)
-    splits = max(curve.splits for own in named.values() if (curve := mean_curve(own, "roc")) is not None)
-    about = f"mean over all runs; the band is one standard deviation over the {splits} splits" if splits > 1 else "mean"
-    figure.suptitle(f"{about}; in brackets the area", fontsize=9, color="0.3")
+            _draw(panel, own, kind, colours.get(label))
+        _finish(panel, kind)
+    splits = len({run.split for own in named.values() for run in own})
+    band = f"; band: one standard deviation over {splits} splits" if splits > 1 else ""
+    figure.suptitle(f"mean of all runs{band}; in brackets: the areas under both curves", fontsize=9, color="0.3")
+    _legend(figure, named, colours)
     return figure
 
 
@@ -76,24 +77,42 @@ def _by_label(runs: Sequence[Run]) -> dict[str, list[Run]]:
     }
 
 
-def _area(runs: Sequence[Run], name: str) -> float:
-    return sum(run.metrics[name] for run in runs) / len(runs)
-
-
-def _draw(axes: Axes, curve: Curve, label: str, colour: str | None) -> None:
+def _draw(axes: Axes, runs: Sequence[Run], kind: Kind, colour: str | None) -> None:
+    curve = mean_curve(runs, kind)
+    assert curve is not None
+    places, mean, spread = curve.places, curve.mean, curve.spread
+    if kind == "roc":
+        # Where every ROC curve begins and ends.
+        places, mean = np.array([0.0, *places, 1.0]), np.array([0.0, *mean, 1.0])
+        spread = np.array([0.0, *spread, 0.0])
     if colour is None:
-        axes.plot(curve.places, curve.mean, color="0.72", linewidth=0.9, zorder=1.5, label=label)
+        axes.plot(places, mean, color=_GREY, linewidth=0.9, zorder=1.5)
         return
-    axes.plot(curve.places, curve.mean, color=colour, linewidth=1.9, zorder=3, label=label)
-    low, high = curve.mean - curve.spread, curve.mean + curve.spread
-    axes.fill_between(curve.places, low, high, color=colour, alpha=0.13, linewidth=0, zorder=2)
+    axes.plot(places, mean, color=colour, linewidth=1.9, zorder=3)
+    low, high = np.clip([mean - spread, mean + spread], 0, 1)
+    axes.fill_between(places, low, high, color=colour, alpha=0.14, linewidth=0, zorder=2)
 
 
-def _finish(axes: Axes, kind: Kind, runs: Sequence[Run]) -> None:
+def _finish(axes: Axes, kind: Kind) -> None:
     title, across, up = _AXES[kind]
     if kind == "roc":
         axes.plot([0, 1], [0, 1], color="0.45", linewidth=0.9, linestyle=(0, (1, 2)))
     axes.set(xlim=(0, 1), ylim=(0, 1.01), xlabel=across, ylabel=up)
     axes.set_title(title, loc="left", fontsize=10)
     axes.set_aspect("equal", adjustable="box")
-    axes.legend(frameon=False, fontsize=7.5, loc="lower right" if kind == "roc" else "upper right")
+
+
+def _legend(figure: Figure, named: dict[str, list[Run]], colours: dict[str, str]) -> None:
+    from matplotlib.lines import Line2D
+
+    def text(label: str) -> str:
+        areas = (np.mean([run.metrics[name] for run in named[label]]) for name in _AREAS.values())
+        return plain(f"{label} ({' / '.join(f'{area:.3f}' for area in areas)})")
+
+    # Those in colour first: who reads along a column finds them together.
+    ordered = [*colours, *(label for label in named if label not in colours)]
+    handles = [
+        Line2D([], [], color=colours.get(label, _GREY), linewidth=1.9 if label in colours else 0.9, label=text(label))
+        for label in ordered
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False, fontsize=8.5)

@@ -55,7 +55,8 @@ def draw_genes(alterations: Sequence[Alteration]) -> Figure:
     axes.tick_params(axis="y", length=0)
     axes.margins(x=0.1)
     axes.set_xlabel("added to the probability of a metastatic cancer, mean over all patients (points)")
-    axes.set_title("patients with the alteration beside each bar", loc="right", fontsize=8, color="0.35")
+    about = "beside each bar: patients who have it; whiskers: standard deviation over initialisations"
+    axes.set_title(about, loc="right", fontsize=8, color="0.35")
     _legend(figure, colours)
     return figure
 
