@@ -12,6 +12,7 @@ approximated:
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from condiff.convection.genewise import GeneWise
-from condiff.errors import InvalidInputError
+from condiff.errors import InvalidInputError, StepSizeWarning
 from condiff.graph import laplacian
 from condiff.model import COIN
 from condiff.training.projected import projected_rows
@@ -81,12 +82,15 @@ def explain(model: COIN, x: sp.csr_array, graph: Any, patients: Sequence[int]) -
     """
     own = integrated_gradients(model, x)
     rows = torch.as_tensor(list(patients), dtype=torch.long)
-    weights = projected_rows(model.diffusion, laplacian(graph, torch.float64), rows).numpy()
+    with warnings.catch_warnings():
+        # Whether a step is too large was told when the network was fitted.
+        warnings.simplefilter("ignore", StepSizeWarning)
+        weights = projected_rows(model.diffusion, laplacian(graph, torch.float64), rows).numpy()
     before = _outputs(model, x)
     reference = float(_outputs(model, sp.csr_array((1, x.shape[1])))[0])
     pulls = weights * (before - before[rows.numpy(), None])
     return [
-        Explanation(patient, before[patient], float(before[patient] + pull.sum()), reference, inputs, pull)
+        Explanation(patient, float(before[patient]), float(before[patient] + pull.sum()), reference, inputs, pull)
         for patient, inputs, pull in zip(rows.tolist(), weights @ own, pulls, strict=True)
     ]
 
