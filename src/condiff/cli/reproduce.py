@@ -19,7 +19,7 @@ def command(
         list[str],
         typer.Argument(
             metavar="TARGET...",
-            help="cora, citeseer, pubmed; GRAPH.npz, or a folder with edges.csv and nodes.csv; or covid.",
+            help="cora, citeseer, pubmed; GRAPH.npz, or a folder with edges.csv and nodes.csv; or covid; or prostate.",
         ),
     ],
     method: Annotated[

@@ -9,7 +9,7 @@ from typing import Any
 
 from condiff.datasets import covid as panels
 from condiff.errors import InvalidInputError
-from condiff.experiments import covid, figures, node
+from condiff.experiments import covid, figures, node, prostate
 from condiff.experiments.runner import Job
 from condiff.experiments.splits import random_splits, read_splits, write_splits
 from condiff.experiments.summary import Row
@@ -128,7 +128,22 @@ def _draw_covid(rows: Sequence[Row], folder: Path) -> None:
     figures.region_map(panels.load(), folder / "regions.png")
 
 
-_PLANS: dict[str, Callable[[Wish], Plan]] = {"covid": _covid}
+def _prostate(wish: Wish) -> Plan:
+    from condiff.baselines.tabular import REGISTRY
+
+    _refuse(wish, "prostate", "per_class", "import_splits", "export_splits", "missing", "causal")
+    splits = prostate.splits(wish.splits or prostate.SPLITS)
+    jobs = prostate.jobs(REGISTRY.chosen(wish.methods, "prostate", wish.changes), splits, wish.inits or prostate.INITS)
+    drawn = [{"dataset": prostate.DATASET, "seed": seed, "hash": split.hash} for seed, split in splits.items()]
+    return Plan("prostate", prostate.METRICS, list(jobs), _draw_prostate, drawn)
+
+
+def _draw_prostate(rows: Sequence[Row], folder: Path) -> None:
+    for name in prostate.METRICS:
+        figures.accuracy_intervals([row for row in rows if row["metric"] == name], folder / f"{name}.png")
+
+
+_PLANS: dict[str, Callable[[Wish], Plan]] = {"covid": _covid, "prostate": _prostate}
 
 
 def _refuse(wish: Wish, target: str, *names: str) -> None:

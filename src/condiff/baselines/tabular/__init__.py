@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
+from condiff.baselines.registry import Registry
 from condiff.baselines.tabular.method import TabularMethod
-from condiff.errors import InvalidInputError, did_you_mean
 
 #: Name of a method: the module of this package and the class in it. A new method is one file and one line here.
 METHODS: dict[str, tuple[str, str]] = {
@@ -24,19 +22,5 @@ METHODS: dict[str, tuple[str, str]] = {
 }
 
 
-def method_named(name: str) -> tuple[str, type[TabularMethod]]:
-    """A method's name in :data:`METHODS` and its class; capitals do not matter."""
-    known = {each.lower(): each for each in METHODS}
-    if name.lower() not in known:
-        raise InvalidInputError(
-            f"unknown method {name!r}{did_you_mean(name, METHODS)}; the methods are {', '.join(METHODS)}"
-        )
-    proper = known[name.lower()]
-    module, attribute = METHODS[proper]
-    found: type[TabularMethod] = getattr(import_module(f"{__name__}.{module}"), attribute)
-    return proper, found
-
-
-def method(name: str) -> type[TabularMethod]:
-    """The class of a method by its name."""
-    return method_named(name)[1]
+REGISTRY: Registry[TabularMethod] = Registry(__name__, METHODS)
+method, method_named = REGISTRY.get, REGISTRY.named
