@@ -8,6 +8,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
@@ -15,8 +17,6 @@ from condiff.baselines.tabular.problem import TabularProblem
 
 if TYPE_CHECKING:
     from typing import Self
-
-    import scipy.sparse as sp
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,10 +68,10 @@ class EstimatorMethod(TabularMethod):
         """A fresh classifier."""
 
     def solve(self, problem: TabularProblem, seed: int) -> Outcome:
-        model, features = self.estimator(seed), self.inputs(problem)
+        model, features = self.estimator(seed), _narrow(self.inputs(problem))
         train = problem.train.numpy()
         started = time.perf_counter()
-        model.fit(features[train], problem.labels.numpy()[train])
+        model.fit(_narrow(features[train]), problem.labels.numpy()[train])
         seconds = time.perf_counter() - started
         if hasattr(model, "decision_function"):
             # The margin orders patients whose probabilities would all round to one.
@@ -81,6 +81,12 @@ class EstimatorMethod(TabularMethod):
     def inputs(self, problem: TabularProblem) -> sp.csr_array:
         """What it reads of the patients: by default, all of their features."""
         return problem.features
+
+
+def _narrow(matrix: sp.csr_array) -> sp.csr_array:
+    """The same with 32-bit indices, which is all that scikit-learn reads."""
+    parts = matrix.data, matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)
+    return sp.csr_array(parts, shape=matrix.shape)
 
 
 @dataclass(frozen=True)
