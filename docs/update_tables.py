@@ -29,6 +29,31 @@ def methods_markdown(package: ModuleType) -> str:
     return "\n".join(lines)
 
 
+def speed_markdown(rows: list[dict]) -> str:
+    """The bench's rows: the time of one fit in the paper's way and by the engine."""
+    lines = [
+        "| fit | paper's way | engine | ratio | largest difference | peak memory | published GPU |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for row in rows:
+        gpu = row["published_gpu_seconds"]
+        lines.append(
+            f"| {row['task']} | {duration(row['reference_seconds'])} | {duration(row['engine_seconds'])} "
+            f"| {row['ratio']:.{0 if row['ratio'] >= 10 else 1}f} | {row['max_difference']:.0e} "
+            f"| {row['peak_memory_mb']:.0f} MB | {'-' if gpu is None else duration(gpu)} |"
+        )
+    made = rows[0]["made"]
+    lines += ["", f"One fit on {made['machine']} ({made['date']}), medians of at least three turns."]
+    return "\n".join(lines)
+
+
+def duration(seconds: float) -> str:
+    """A time as one reads it."""
+    if seconds < 0.1:
+        return f"{1000 * seconds:.0f} ms"
+    return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+
+
 demo = json.loads(Path("results/demo/accuracy.json").read_text())
 node = json.loads(Path("results/node/summary.json").read_text())
 shown = [row for row in node if row["method"] in ("MLP", "GCN", "APPNP", "GRAND", "Diff-ResNet", "COIN")]
@@ -38,12 +63,15 @@ covid = json.loads(Path("results/covid/summary.json").read_text())
 for name, dataset in (("covid table", "england-90-missing"), ("covid causal table", "england-90-missing-causal")):
     update("docs/covid.md", {name: markdown([row for row in covid if row["dataset"] == dataset])})
 update("docs/covid.md", {"covid methods": methods_markdown(temporal_methods)})
+speed = json.loads(Path("results/speed/bench.json").read_text())
+update("docs/performance.md", {"speed table": speed_markdown(speed)})
 for source, target in (
     ("results/node/accuracy.png", "node-accuracy.png"),
     ("results/node-costs/time.png", "node-time.png"),
     ("results/node-costs/memory.png", "node-memory.png"),
     ("results/node-ablation/strength.png", "node-strength.png"),
     ("results/covid/missing.png", "covid-missing.png"),
+    ("results/speed/growth.png", "speed-growth.png"),
 ):
     if Path(source).exists():
         shutil.copyfile(source, Path("docs/images") / target)

@@ -132,10 +132,10 @@ class COIN(nn.Module):
         return f"head={self.head}"
 
 
-def apply_head(z: Tensor, head: Head) -> Tensor:
-    """Turn the base network's raw output into ``u``."""
+def apply_head(z: Tensor, head: Head, dim: int = -1) -> Tensor:
+    """Turn the base network's raw output into ``u``; the classes stand along ``dim``."""
     if head == "softmax":
-        return torch.softmax(z, dim=-1)
+        return torch.softmax(z, dim=dim)
     return torch.sigmoid(z) if head == "sigmoid" else z
 
 

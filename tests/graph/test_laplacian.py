@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import gc
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -113,6 +114,20 @@ def test_a_batch_of_dense_graphs() -> None:
     torch.testing.assert_close(operator(u[:, 0]), expected[..., 0])
     assert operator.diagonal.shape == (4, N)
     assert operator.symmetric
+
+
+def test_a_large_symmetric_matrix_has_the_gradients_of_plain_autograd() -> None:
+    weights = torch.rand(600, 600, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    weights = weights + weights.mT
+    u = random_u(600).requires_grad_()
+    operator, plain = DenseLaplacian(weights), torch.diag(weights.sum(1)) - weights
+
+    def gradients(apply: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
+        (once,) = torch.autograd.grad((apply(apply(u)) ** 3).sum(), u, create_graph=True)
+        (twice,) = torch.autograd.grad(once.sum(), u)
+        return once.detach(), twice
+
+    torch.testing.assert_close(gradients(operator), gradients(lambda v: plain @ v))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -15,6 +15,9 @@ from condiff.graph.sparse import Pattern
 if TYPE_CHECKING:
     from typing import Self
 
+# Nodes from which on a dense product takes longer than autograd's way into Python and back.
+_LARGE = 512
+
 
 class Laplacian(ABC):
     """``(L u)_i = sum_j w_ij (u_i - u_j)``, for ``u`` of shape (..., n) or (..., n, c); see :meth:`__call__`."""
@@ -80,12 +83,25 @@ class DenseLaplacian(Laplacian):
         if symmetric is None:
             symmetric = torch.allclose(weights, weights.mT, rtol=1e-5, atol=1e-8 * float(weights.detach().abs().max()))
         self.symmetric = symmetric
+        self._degree: tuple[int, Tensor] | None = None
 
     def __call__(self, u: Tensor) -> Tensor:
         self._check(u)
         if u.ndim == 1:
             return self(u[:, None])[..., 0]
-        return self.weights.sum(-1, keepdim=True) * u - self.weights @ u
+        if self.weights.requires_grad:
+            return self.weights.sum(-1, keepdim=True) * u - self.weights @ u
+        if self.symmetric and self.weights.ndim == 2 and self.n_nodes >= _LARGE:
+            return _SymmetricProduct.apply(u, self)  # type: ignore[no-any-return, no-untyped-call]
+        return self.degree[..., None] * u - self.weights @ u
+
+    @property
+    def degree(self) -> Tensor:
+        """Row sums of the weights, without gradient."""
+        version = self.version
+        if self._degree is None or self._degree[0] != version:
+            self._degree = version, self.weights.detach().sum(-1)
+        return self._degree[1]
 
     @property
     def transposed(self) -> Laplacian:
@@ -103,6 +119,22 @@ class DenseLaplacian(Laplacian):
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> DenseLaplacian:
         weights = self.weights.to(device=device, dtype=dtype)
         return self if weights is self.weights else DenseLaplacian(weights, symmetric=self.symmetric)
+
+
+class _SymmetricProduct(torch.autograd.Function):
+    """``L u`` whose gradient is the same product: BLAS is many times slower on the transpose of a tall matrix."""
+
+    @staticmethod
+    def forward(u: Tensor, operator: DenseLaplacian) -> Tensor:
+        return operator.degree[:, None] * u - operator.weights @ u
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, DenseLaplacian], output: Tensor) -> None:
+        ctx.operator = inputs[1]
+
+    @staticmethod
+    def backward(ctx: Any, to_product: Tensor) -> tuple[Tensor, None]:
+        return ctx.operator(to_product), None
 
 
 class SparseLaplacian(Laplacian):

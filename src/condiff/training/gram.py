@@ -29,6 +29,7 @@ from condiff.training.compiled import is_available
 from condiff.training.losses import pointwise_loss
 from condiff.training.reference import History
 from condiff.training.settings import Training
+from condiff.training.threads import one_torch_thread
 
 #: Bytes that the wide weights of a batch may take.
 _ROOM = 256 * 2**20
@@ -180,12 +181,8 @@ def _in_threads(work: Callable[[int], Fitted], count: int) -> list[Fitted]:
     threads = torch.get_num_threads()
     if threads == 1 or count == 1:
         return [work(task) for task in range(count)]
-    torch.set_num_threads(1)
-    try:
-        with ThreadPoolExecutor(threads) as pool:
-            return list(pool.map(work, range(count)))
-    finally:
-        torch.set_num_threads(threads)
+    with one_torch_thread(), ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(work, range(count)))
 
 
 def _fit_torch(x: Tensor, rows: Tensor, target: Tensor, first: First, settings: Training) -> list[Fitted]:

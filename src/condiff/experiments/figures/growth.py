@@ -35,8 +35,16 @@ def draw_growth(rows: Sequence[dict[str, Any]]) -> Figure:
             axes.set_yscale("log")
             slope = exponent(list(rows), axis, field)
             axes.text(0.05, 0.93, f"exponent {slope:.1f}", transform=axes.transAxes, va="top", fontsize=8)
+            axes.set_xticks(values[::2], [_short(value) for value in values[::2]])
+            axes.set_xticks([], minor=True)
+            axes.yaxis.set_minor_formatter("")
         lower.set_xlabel(axis)
     found[0][0].set_ylabel("seconds of 20 epochs")
     found[1][0].set_ylabel("peak memory (MB)")
     found[0][-1].legend(frameon=False, fontsize=7, loc="lower right")
     return figure
+
+
+def _short(value: float) -> str:
+    """1,400 as 1.4k."""
+    return f"{value / 1000:g}k" if value >= 1000 else f"{value:g}"

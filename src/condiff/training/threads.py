@@ -1,0 +1,34 @@
+"""Who has the cores: torch's own threads wait for work by spinning, which takes them from compiled loops."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+_lock = threading.Lock()
+_inside = 0
+_before = 1
+
+
+@contextmanager
+def one_torch_thread() -> Iterator[None]:
+    """Let torch work in the calling thread alone; the number is torch's again when the last of nested uses ends.
+
+    The setting belongs to the process, so fits in several threads share it.
+    """
+    global _inside, _before
+    with _lock:
+        if _inside == 0:
+            _before = torch.get_num_threads()
+            torch.set_num_threads(1)
+        _inside += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _inside -= 1
+            if _inside == 0:
+                torch.set_num_threads(_before)
