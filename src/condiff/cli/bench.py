@@ -41,7 +41,7 @@ def command(
     wanted = list(TASKS) if "all" in tasks else list(dict.fromkeys(tasks))
     for task in wanted:
         if task not in TASKS:
-            raise InvalidInputError(f"unknown task {task!r}{did_you_mean(task, TASKS)}: known are {', '.join(TASK...")
+            raise InvalidInputError(f"unknown task {task!r}{did_you_mean(task, TASKS)}: known are {', '.join(TASKS)}")
     torch.set_num_threads(threads or os.cpu_count() or 1)
     made = provenance(typed())
     rows = [
