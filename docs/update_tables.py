@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 from condiff.baselines import node as node_methods
+from condiff.baselines import tabular as tabular_methods
 from condiff.baselines import temporal as temporal_methods
 from condiff.experiments.tables import demo_markdown, markdown, put_table
 from condiff.files import write_text
@@ -63,6 +64,15 @@ covid = json.loads(Path("results/covid/summary.json").read_text())
 for name, dataset in (("covid table", "england-90-missing"), ("covid causal table", "england-90-missing-causal")):
     update("docs/covid.md", {name: markdown([row for row in covid if row["dataset"] == dataset])})
 update("docs/covid.md", {"covid methods": methods_markdown(temporal_methods)})
+prostate = json.loads(Path("results/prostate/summary.json").read_text())
+update(
+    "docs/prostate.md",
+    {
+        "prostate table": markdown(prostate),
+        "prostate pairs": Path("results/prostate/pairs.md").read_text().strip(),
+        "prostate methods": methods_markdown(tabular_methods),
+    },
+)
 speed = json.loads(Path("results/speed/bench.json").read_text())
 update("docs/performance.md", {"speed table": speed_markdown(speed)})
 for source, target in (
@@ -71,6 +81,10 @@ for source, target in (
     ("results/node-costs/memory.png", "node-memory.png"),
     ("results/node-ablation/strength.png", "node-strength.png"),
     ("results/covid/missing.png", "covid-missing.png"),
+    ("results/covid/forecasts.png", "covid-forecasts.png"),
+    ("results/covid/regions.png", "covid-regions.png"),
+    ("results/prostate/curves.png", "prostate-curves.png"),
+    ("results/prostate/genes.png", "prostate-genes.png"),
     ("results/speed/growth.png", "speed-growth.png"),
 ):
     if Path(source).exists():

@@ -112,9 +112,9 @@ def command(
         runs, everything = store.held([job.key for job in work.jobs]), store.runs(work.task)
         makers = store.makers(work.task)
     rows, all_rows = headline(runs, work.metrics), headline(everything, work.metrics)
-    write_results(out, all_rows, made, makers=makers, splits=work.splits)
+    write_results(out, all_rows, made, makers=makers, splits=work.splits, texts=work.texts(everything))
     if pictures:
-        work.draw(all_rows, out)
+        work.draw(everything, all_rows, out)
     if json:
         print_json(rows)
         return

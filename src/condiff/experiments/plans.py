@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from condiff.datasets import covid as panels
 from condiff.errors import InvalidInputError
 from condiff.experiments import covid, figures, node, prostate
+from condiff.experiments.genes import leading_alterations
+from condiff.experiments.pairs import paired, pairs_markdown
 from condiff.experiments.runner import Job
+from condiff.experiments.runs import Run
 from condiff.experiments.splits import random_splits, read_splits, write_splits
 from condiff.experiments.summary import Row
 
-#: Draws the pictures of a task into a folder.
-Draw = Callable[[Sequence[Row], Path], None]
+#: Draws the pictures of a task's runs, and of the rows that sum them up, into a folder.
+Draw = Callable[[Sequence[Run], Sequence[Row], Path], None]
 
 
 @dataclass(frozen=True)
@@ -56,13 +61,14 @@ class Wish:
 
 @dataclass(frozen=True)
 class Plan:
-    """The jobs, what the table shows of them, the splits for the record, and the pictures."""
+    """The jobs, what the table shows of them, the pictures, the splits for the record, and texts beside the table."""
 
     task: str
     metrics: tuple[str, ...]
     jobs: list[Job]
     draw: Draw
     splits: list[dict[str, Any]] = field(default_factory=list)
+    texts: Callable[[Sequence[Run]], dict[str, str]] = lambda runs: {}
 
 
 def plan(wish: Wish) -> Plan:
@@ -101,7 +107,7 @@ def _node(wish: Wish) -> Plan:
     return Plan("node", (node.METRIC,), jobs, _draw_node, drawn)
 
 
-def _draw_node(rows: Sequence[Row], folder: Path) -> None:
+def _draw_node(runs: Sequence[Run], rows: Sequence[Row], folder: Path) -> None:
     figures.accuracy_intervals(rows, folder / "accuracy.png")
     figures.time_complexity(rows, folder / "time.png")
     figures.memory_bars(rows, folder / "memory.png")
@@ -116,10 +122,16 @@ def _covid(wish: Wish) -> Plan:
     masks = covid.mask_seeds(wish.splits or covid.MASKS)
     jobs = covid.jobs(methods, masks, wish.inits or covid.INITS, rate=rate, causal=wish.causal)
     drawn = [{"dataset": covid.dataset_name(rate, causal=wish.causal), "seed": seed} for seed in masks]
-    return Plan("covid", (covid.METRIC,), list(jobs), _draw_covid, drawn)
+    shown = [job for job in jobs if (job.seed, job.init) == (masks[0], 0) and job.name in _FORECASTS] or jobs[:1]
+    return Plan("covid", (covid.METRIC,), list(jobs), partial(_draw_covid, shown), drawn)
 
 
-def _draw_covid(rows: Sequence[Row], folder: Path) -> None:
+# Methods whose forecasts are drawn: more lines could not be told apart.
+_FORECASTS = ("LastValue", "GCN", "COIN")
+
+
+def _draw_covid(shown: Sequence[covid.CovidJob], runs: Sequence[Run], rows: Sequence[Row], folder: Path) -> None:
+    figures.case_forecasts(covid.forecasts(shown), folder / "forecasts.png")
     papers = {covid.dataset_name(), covid.dataset_name(causal=True)}
     figures.accuracy_intervals([row for row in rows if row["dataset"] in papers] or rows, folder / "intervals.png")
     looking_ahead = [row for row in rows if not row["dataset"].endswith("-causal")]
@@ -135,12 +147,22 @@ def _prostate(wish: Wish) -> Plan:
     splits = prostate.splits(wish.splits or prostate.SPLITS)
     jobs = prostate.jobs(REGISTRY.chosen(wish.methods, "prostate", wish.changes), splits, wish.inits or prostate.INITS)
     drawn = [{"dataset": prostate.DATASET, "seed": seed, "hash": split.hash} for seed, split in splits.items()]
-    return Plan("prostate", prostate.METRICS, list(jobs), _draw_prostate, drawn)
+    return Plan("prostate", prostate.METRICS, list(jobs), _draw_prostate, drawn, _prostate_pairs)
 
 
-def _draw_prostate(rows: Sequence[Row], folder: Path) -> None:
+def _draw_prostate(runs: Sequence[Run], rows: Sequence[Row], folder: Path) -> None:
     for name in prostate.METRICS:
         figures.accuracy_intervals([row for row in rows if row["metric"] == name], folder / f"{name}.png")
+    figures.roc_and_pr_curves(runs, folder / "curves.png")
+    figures.gene_bars(leading_alterations(prostate.load(), 10), folder / "genes.png")
+
+
+def _prostate_pairs(runs: Sequence[Run]) -> dict[str, str]:
+    """COIN, or what there is most of, against every other method, split by split."""
+    names = [run.method for run in runs]
+    reference = "COIN" if "COIN" in names else max(names, key=names.count)
+    pairs = paired(runs, prostate.METRICS, reference)
+    return {"pairs.md": pairs_markdown(pairs) + "\n", "pairs.json": json.dumps(pairs, indent=2) + "\n"} if pairs else {}
 
 
 _PLANS: dict[str, Callable[[Wish], Plan]] = {"covid": _covid, "prostate": _prostate}

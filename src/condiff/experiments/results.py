@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ def write_results(
     *,
     makers: Sequence[dict[str, Any]] = (),
     splits: Sequence[dict[str, Any]] = (),
+    texts: Mapping[str, str] | None = None,
 ) -> list[Path]:
     """Write the summary as JSON, CSV, Markdown and LaTeX, with what made it; each file whole or not at all.
 
@@ -40,9 +41,11 @@ def write_results(
         What made the runs, which may be many commands: see :meth:`Store.makers`.
     splits
         For the record, one line each.
+    texts
+        Files beside these, by name.
     """
     line = f"Made by `{made['command']}` on {made['date']} ({made['machine']}; torch {made['torch']})."
-    texts = {
+    written = {
         "summary.json": json.dumps(list(rows), indent=2, allow_nan=False) + "\n",
         "summary.csv": csv_text(rows),
         "table.md": f"{markdown(rows)}\n\n{line}\n",
@@ -51,10 +54,11 @@ def write_results(
     }
     if splits:
         columns = list(splits[0])
-        texts["splits.csv"] = "".join(
+        written["splits.csv"] = "".join(
             ",".join(str(value) for value in values) + "\n"
             for values in [columns, *([split[column] for column in columns] for split in splits)]
         )
-    for name, text in texts.items():
+    written |= texts or {}
+    for name, text in written.items():
         write_text(folder / name, text)
-    return [folder / name for name in texts]
+    return [folder / name for name in written]

@@ -110,7 +110,7 @@ def terminal_table(rows: Sequence[Row]) -> Table:
     value_title = "value" if several else metric(rows[0]["metric"]).title
     compared = any(row["published"] is not None for row in rows)
     for title in (value_title, "runs", "s a run", *(("published", "difference") if compared else ())):
-        table.add_column(title, justify="right")
+        table.add_column(title, justify="right", no_wrap=True)
     before = None
     for row, label in zip(rows, labels(rows), strict=True):
         judged = metric(row["metric"])
