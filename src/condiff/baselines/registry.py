@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import Generic, TypeVar
 
+from condiff.baselines.method import Method
 from condiff.baselines.override import override
 from condiff.errors import InvalidInputError, did_you_mean
 
-Kind = TypeVar("Kind")
+Kind = TypeVar("Kind", bound=Method)
 
 
 class Registry(Generic[Kind]):
@@ -58,7 +59,7 @@ class Registry(Generic[Kind]):
         found = {}
         for each in wanted:
             name, kind = self.named(each)
-            found[name] = kind.recommended(dataset)  # type: ignore[attr-defined]
+            found[name] = kind.recommended(dataset)
         for change in changes:
             path, equals, value = change.partition("=")
             if not equals:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor, nn
 
-from condiff.baselines.node.method import NetworkMethod, NodeNetwork, check_counts, check_probabilities
+from condiff.baselines.method import check_counts, check_probabilities
+from condiff.baselines.node.method import NetworkMethod, NodeNetwork
 from condiff.baselines.node.problem import NodeProblem
 from condiff.errors import InvalidInputError
 from condiff.graph.sparse import dropout

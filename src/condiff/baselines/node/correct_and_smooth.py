@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from condiff.baselines.method import check_counts
 from condiff.baselines.node.label_propagation import one_hot
-from condiff.baselines.node.method import Outcome, check_counts
+from condiff.baselines.node.method import Outcome
 from condiff.baselines.node.mlp import MLP
 from condiff.baselines.node.problem import NodeProblem
 from condiff.errors import InvalidInputError

@@ -12,8 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from condiff.baselines.method import check_counts
 from condiff.baselines.node.field import PerPart
-from condiff.baselines.node.method import NetworkMethod, NodeNetwork, check_counts
+from condiff.baselines.node.method import NetworkMethod, NodeNetwork
 from condiff.baselines.node.problem import NodeProblem
 from condiff.baselines.node.spectral import Filter, once_per_graph
 from condiff.errors import InvalidInputError

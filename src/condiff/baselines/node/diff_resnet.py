@@ -11,7 +11,8 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
-from condiff.baselines.node.method import NetworkMethod, NodeNetwork, check_probabilities
+from condiff.baselines.method import check_probabilities
+from condiff.baselines.node.method import NetworkMethod, NodeNetwork
 from condiff.baselines.node.problem import NodeProblem
 from condiff.baselines.node.spectral import symmetric_product
 from condiff.errors import InvalidInputError

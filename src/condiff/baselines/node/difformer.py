@@ -8,7 +8,8 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from condiff.baselines.node.method import NetworkMethod, NodeNetwork, check_counts, check_probabilities
+from condiff.baselines.method import check_counts, check_probabilities
+from condiff.baselines.node.method import NetworkMethod, NodeNetwork
 from condiff.baselines.node.problem import NodeProblem
 from condiff.baselines.node.spectral import symmetric_product
 from condiff.errors import InvalidInputError

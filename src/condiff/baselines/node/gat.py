@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor, nn
 
+from condiff.baselines.method import check_counts, check_probabilities
 from condiff.baselines.node.field import Field, PerPart, Step, receptive_field, whole_field
-from condiff.baselines.node.method import NetworkMethod, NodeNetwork, check_counts, check_probabilities
+from condiff.baselines.node.method import NetworkMethod, NodeNetwork
 from condiff.baselines.node.problem import NodeProblem
 from condiff.graph.sparse import Pattern, SparseMatrix, dropout
 from condiff.training.settings import NODE, Training

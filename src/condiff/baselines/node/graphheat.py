@@ -13,8 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from condiff.baselines.method import check_counts, check_probabilities
 from condiff.baselines.node.field import PerPart
-from condiff.baselines.node.method import NetworkMethod, NodeNetwork, check_counts, check_probabilities
+from condiff.baselines.node.method import NetworkMethod, NodeNetwork
 from condiff.baselines.node.problem import NodeProblem
 from condiff.baselines.node.spectral import Filter, once_per_graph, symmetric_product
 from condiff.errors import InvalidInputError

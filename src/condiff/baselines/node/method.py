@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
+from condiff.baselines.method import Method, check_counts, check_probabilities
 from condiff.baselines.node.problem import NodeProblem
-from condiff.errors import InvalidInputError
 from condiff.training.descent import Descent
 from condiff.training.settings import NODE, Training
 from condiff.training.stopping import EarlyStopping, Snapshot
-
-if TYPE_CHECKING:
-    from typing import Self
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,21 +37,12 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class NodeMethod(ABC):
-    """A method: its fields are its settings, all plain values, and make the key under which a run is stored."""
-
-    @classmethod
-    def recommended(cls, dataset: str) -> Self:
-        """The settings that the method's authors recommend for a data set; the defaults for one they did not try."""
-        return cls()
+class NodeMethod(Method):
+    """A method for node classification."""
 
     @abstractmethod
     def solve(self, problem: NodeProblem, seed: int) -> Outcome:
         """Learn from the training nodes and score every node; the same seed gives the same bytes."""
-
-    def settings(self) -> dict[str, Any]:
-        """The settings as plain values."""
-        return dataclasses.asdict(self)
 
 
 @dataclass(frozen=True)
@@ -125,7 +111,7 @@ def train(network: NodeNetwork, problem: NodeProblem, settings: Training) -> Out
     decayed = {id(parameter) for parameter in network.decayed()}
     with_decay = [parameter for parameter in network.parameters() if id(parameter) in decayed]
     without = [parameter for parameter in network.parameters() if id(parameter) not in decayed]
-    descents = [Descent(with_decay, settings), Descent(without, dataclasses.replace(settings, weight_decay=0.0))]
+    descents = [Descent(with_decay, settings), Descent(without, replace(settings, weight_decay=0.0))]
     snapshot = Snapshot(network)
     stopping = EarlyStopping(settings.patience or settings.epochs, snapshot.take)
     train_labels, validation_labels = problem.labels[problem.train], problem.labels[problem.validation]
@@ -148,17 +134,3 @@ def train(network: NodeNetwork, problem: NodeProblem, settings: Training) -> Out
     with torch.no_grad():
         scores = network()
     return Outcome(scores, epoch, time.perf_counter() - started)
-
-
-def check_counts(**settings: int) -> None:
-    """Refuse settings that are not whole numbers from 1 on."""
-    for name, value in settings.items():
-        if not isinstance(value, int) or value < 1:
-            raise InvalidInputError(f"{name} must be a whole number of at least 1, not {value!r}")
-
-
-def check_probabilities(**settings: float) -> None:
-    """Refuse probabilities of dropping something that are not at least 0 and below 1."""
-    for name, value in settings.items():
-        if not 0 <= value < 1:
-            raise InvalidInputError(f"{name} must be at least 0 and below 1, not {value!r}")

@@ -10,8 +10,9 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
+from condiff.baselines.method import check_counts
 from condiff.baselines.node.field import PerPart
-from condiff.baselines.node.method import NetworkMethod, NodeNetwork, check_counts
+from condiff.baselines.node.method import NetworkMethod, NodeNetwork
 from condiff.baselines.node.problem import NodeProblem
 from condiff.graph.sparse import SparseMatrix
 from condiff.training.settings import NODE, Training

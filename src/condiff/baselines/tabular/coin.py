@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from condiff.baselines.node.method import check_counts
+from condiff.baselines.method import check_counts
 from condiff.baselines.tabular.method import Outcome, TabularMethod
 from condiff.baselines.tabular.networks import answers, fit_all, gene_network
 from condiff.baselines.tabular.patient_graph import GraphKind, check_graph, patient_graph

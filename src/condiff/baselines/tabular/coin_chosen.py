@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from sklearn.metrics import average_precision_score
 
-from condiff.baselines.node.method import check_counts
+from condiff.baselines.method import check_counts
 from condiff.baselines.tabular.method import Outcome, TabularMethod
 from condiff.baselines.tabular.networks import answers, fit_all, gene_network, solved
 from condiff.baselines.tabular.patient_graph import GraphKind, check_graph, patient_graph

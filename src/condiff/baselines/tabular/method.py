@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from condiff.baselines.method import Method
 from condiff.baselines.tabular.problem import TabularProblem
-
-if TYPE_CHECKING:
-    from typing import Self
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,21 +39,12 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class TabularMethod(ABC):
-    """A method: its fields are its settings, all plain values, and make the key under which a run is stored."""
-
-    @classmethod
-    def recommended(cls, dataset: str) -> Self:
-        """The settings for a data set: those of the authors on the prostate data, which are the defaults."""
-        return cls()
+class TabularMethod(Method):
+    """A method for a table of patients."""
 
     @abstractmethod
     def solve(self, problem: TabularProblem, seed: int) -> Outcome:
         """Learn from the training patients and score every patient; the same seed gives the same bytes."""
-
-    def settings(self) -> dict[str, Any]:
-        """The settings as plain values."""
-        return dataclasses.asdict(self)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from condiff.baselines.node.method import check_counts
+from condiff.baselines.method import check_counts
 from condiff.baselines.tabular.method import Outcome, TabularMethod
 from condiff.baselines.tabular.networks import gene_network, solved
 from condiff.baselines.tabular.problem import TabularProblem

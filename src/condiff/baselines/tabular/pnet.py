@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from condiff.baselines.node.method import check_counts, check_probabilities
+from condiff.baselines.method import check_counts, check_probabilities
 from condiff.baselines.tabular.method import Outcome, TabularMethod
 from condiff.baselines.tabular.pathway_network import Inputs, PathwayNetwork
 from condiff.baselines.tabular.problem import TabularProblem

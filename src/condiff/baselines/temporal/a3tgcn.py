@@ -7,15 +7,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from condiff.baselines.node.method import check_counts, check_probabilities
 from condiff.baselines.temporal.gcn import Convolution
-from condiff.baselines.temporal.method import NetworkMethod, TemporalNetwork
+from condiff.baselines.temporal.method import HiddenLayerMethod, TemporalNetwork
 from condiff.baselines.temporal.problem import Part, TemporalProblem
 from condiff.baselines.temporal.recurrent import Cell, Readout, first_state
 
 
 @dataclass(frozen=True)
-class A3TGCN(NetworkMethod):
+class A3TGCN(HiddenLayerMethod):
     r"""A gated graph convolution of each day alone, summed with learned weights: :math:`\sum_t \alpha_t h_t`.
 
     .. math:: h_t = (1 - \sigma(z_t)) \tanh(c_t), \qquad z_t = (P x_t w_z^T + b_z) V_z + v_z
@@ -31,13 +30,6 @@ class A3TGCN(NetworkMethod):
     dropout
         Probability with which inputs are dropped in training.
     """
-
-    hidden: int = 16
-    dropout: float = 0.5
-
-    def __post_init__(self) -> None:
-        check_counts(hidden=self.hidden)
-        check_probabilities(dropout=self.dropout)
 
     def network(self, problem: TemporalProblem) -> TemporalNetwork:
         return Readout(_Cell(problem.lags, self.hidden), self.hidden, self.dropout)

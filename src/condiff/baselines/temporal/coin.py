@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from condiff.baselines.node.method import check_counts, check_probabilities
+from condiff.baselines.method import check_counts, check_probabilities
 from condiff.baselines.temporal.method import Outcome, TemporalMethod
 from condiff.baselines.temporal.problem import TemporalProblem
 from condiff.errors import StepSizeWarning

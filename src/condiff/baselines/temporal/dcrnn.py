@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from condiff.baselines.node.method import check_counts, check_probabilities
-from condiff.baselines.temporal.method import NetworkMethod, TemporalNetwork
+from condiff.baselines.method import check_counts
+from condiff.baselines.temporal.method import HiddenLayerMethod, TemporalNetwork
 from condiff.baselines.temporal.problem import Part, TemporalProblem
 from condiff.baselines.temporal.recurrent import Cell, Readout, first_state
 
 
 @dataclass(frozen=True)
-class DCRNN(NetworkMethod):
+class DCRNN(HiddenLayerMethod):
     r"""A gated recurrent unit whose products are diffusion convolutions along and against the edges.
 
     .. math:: X \star \Theta = \sum_{k=0}^{K-1} (D_O^{-1} W)^k X \Theta_{1k} + (D_I^{-1} W^T)^k X \Theta_{2k} + b
@@ -32,13 +32,11 @@ class DCRNN(NetworkMethod):
         K, the terms of a convolution.
     """
 
-    hidden: int = 16
-    dropout: float = 0.5
     filter_size: int = 1
 
     def __post_init__(self) -> None:
-        check_counts(hidden=self.hidden, filter_size=self.filter_size)
-        check_probabilities(dropout=self.dropout)
+        super().__post_init__()
+        check_counts(filter_size=self.filter_size)
 
     def network(self, problem: TemporalProblem) -> TemporalNetwork:
         return Readout(_Cell(problem.lags, self.hidden, self.filter_size), self.hidden, self.dropout)

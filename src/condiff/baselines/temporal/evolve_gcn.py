@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from condiff.baselines.node.method import check_probabilities
+from condiff.baselines.method import check_probabilities
 from condiff.baselines.temporal.method import NetworkMethod, TemporalNetwork
 from condiff.baselines.temporal.problem import Part, TemporalProblem
 from condiff.baselines.temporal.recurrent import Cell, Readout

@@ -8,14 +8,13 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from condiff.baselines.node.method import check_counts, check_probabilities
-from condiff.baselines.temporal.method import NetworkMethod, TemporalNetwork
+from condiff.baselines.temporal.method import HiddenLayerMethod, TemporalNetwork
 from condiff.baselines.temporal.problem import Part, TemporalProblem
 from condiff.errors import InvalidInputError
 
 
 @dataclass(frozen=True)
-class GCN(NetworkMethod):
+class GCN(HiddenLayerMethod):
     r"""Two graph convolutions: :math:`P\,\mathrm{elu}(P X W_1 + b_1)\,W_2 + b_2`, :math:`P = D^{-1/2} W^T D^{-1/2}`.
 
     The paper's settings: 16 hidden units, dropout 0.5 before both layers. Its authors' network keeps the first graph
@@ -31,13 +30,10 @@ class GCN(NetworkMethod):
         ``first``: that of the first training snapshot serves all; ``own``: each snapshot has its own.
     """
 
-    hidden: int = 16
-    dropout: float = 0.5
     graph: Literal["first", "own"] = "first"
 
     def __post_init__(self) -> None:
-        check_counts(hidden=self.hidden)
-        check_probabilities(dropout=self.dropout)
+        super().__post_init__()
         if self.graph not in ("first", "own"):
             raise InvalidInputError(f"graph must be 'first' or 'own', not {self.graph!r}")
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
+from condiff.baselines.method import Method, check_counts, check_probabilities
 from condiff.baselines.temporal.problem import Part, TemporalProblem
 from condiff.training.descent import Descent
 from condiff.training.settings import COVID, Training
-
-if TYPE_CHECKING:
-    from typing import Self
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,21 +35,12 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class TemporalMethod(ABC):
-    """A method: its fields are its settings, all plain values, and make the key under which a run is stored."""
-
-    @classmethod
-    def recommended(cls, dataset: str) -> Self:
-        """The settings for a data set: those of the paper's authors on the England data, which are the defaults."""
-        return cls()
+class TemporalMethod(Method):
+    """A method for series on a graph."""
 
     @abstractmethod
     def solve(self, problem: TemporalProblem, seed: int) -> Outcome:
         """Learn from the training snapshots and forecast the test snapshots; the same seed gives the same bytes."""
-
-    def settings(self) -> dict[str, Any]:
-        """The settings as plain values."""
-        return dataclasses.asdict(self)
 
 
 @dataclass(frozen=True)
@@ -75,6 +62,26 @@ class NetworkMethod(TemporalMethod):
     def solve(self, problem: TemporalProblem, seed: int) -> Outcome:
         torch.manual_seed(seed)
         return train(self.network(problem), problem, self.training)
+
+
+@dataclass(frozen=True)
+class HiddenLayerMethod(NetworkMethod):
+    """A network with one hidden width and one probability of dropout; the paper has 16 and 0.5 in all of them.
+
+    Parameters
+    ----------
+    hidden
+        Width of a hidden layer, or of a state.
+    dropout
+        Probability with which inputs are dropped in training.
+    """
+
+    hidden: int = 16
+    dropout: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_counts(hidden=self.hidden)
+        check_probabilities(dropout=self.dropout)
 
 
 class TemporalNetwork(nn.Module, ABC):

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from condiff.baselines.node.method import check_counts, check_probabilities
-from condiff.baselines.temporal.method import NetworkMethod, TemporalNetwork
+from condiff.baselines.temporal.method import HiddenLayerMethod, TemporalNetwork
 from condiff.baselines.temporal.problem import Part, TemporalProblem
 
 
 @dataclass(frozen=True)
-class MLP(NetworkMethod):
+class MLP(HiddenLayerMethod):
     r"""One hidden layer: :math:`\mathrm{elu}(x W_1 + b_1)\,W_2 + b_2`.
 
     The paper's settings: 16 hidden units, dropout 0.5 before both layers.
@@ -24,13 +23,6 @@ class MLP(NetworkMethod):
     dropout
         Probability with which inputs of a layer are dropped in training.
     """
-
-    hidden: int = 16
-    dropout: float = 0.5
-
-    def __post_init__(self) -> None:
-        check_counts(hidden=self.hidden)
-        check_probabilities(dropout=self.dropout)
 
     def network(self, problem: TemporalProblem) -> TemporalNetwork:
         return _Network(problem.lags, self.hidden, self.dropout)

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from condiff.baselines.node.method import check_counts, check_probabilities
 from condiff.baselines.temporal.gcn import Convolution
-from condiff.baselines.temporal.method import NetworkMethod, TemporalNetwork
+from condiff.baselines.temporal.method import HiddenLayerMethod, TemporalNetwork
 from condiff.baselines.temporal.problem import Part, TemporalProblem
 from condiff.baselines.temporal.recurrent import Cell, Readout
 
@@ -17,7 +16,7 @@ _MOMENTUM, _EPSILON = 0.1, 1e-5
 
 
 @dataclass(frozen=True)
-class MPNNLSTM(NetworkMethod):
+class MPNNLSTM(HiddenLayerMethod):
     r"""Two graph convolutions, each with ReLU, batch normalisation and dropout, side by side into two LSTMs.
 
     The read-out sees both LSTMs' states and the inputs. The paper's settings: 16 hidden units, dropout 0.5, and LSTMs
@@ -30,13 +29,6 @@ class MPNNLSTM(NetworkMethod):
     dropout
         Probability with which a convolution's outputs are dropped in training.
     """
-
-    hidden: int = 16
-    dropout: float = 0.5
-
-    def __post_init__(self) -> None:
-        check_counts(hidden=self.hidden)
-        check_probabilities(dropout=self.dropout)
 
     def network(self, problem: TemporalProblem) -> TemporalNetwork:
         return Readout(_Cell(problem.lags, self.hidden, self.dropout), 2 * self.hidden + problem.lags, 0.0)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from condiff.baselines.node.method import check_counts
+from condiff.baselines.method import check_counts
 from condiff.baselines.temporal.method import Outcome, TemporalMethod
 from condiff.baselines.temporal.problem import TemporalProblem
 

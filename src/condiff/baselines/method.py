@@ -1,0 +1,41 @@
+"""What every method is, whatever its task: a frozen dataclass of its settings."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from condiff.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from typing import Self
+
+
+@dataclass(frozen=True)
+class Method(ABC):  # noqa: B024  # what a method solves is its task's to say
+    """A method: its fields are its settings, all plain values, and make the key under which a run is stored."""
+
+    @classmethod
+    def recommended(cls, dataset: str) -> Self:
+        """The settings that its authors recommend for a data set; the defaults for one they did not try."""
+        return cls()
+
+    def settings(self) -> dict[str, Any]:
+        """The settings as plain values."""
+        return dataclasses.asdict(self)
+
+
+def check_counts(**settings: int) -> None:
+    """Refuse settings that are not whole numbers from 1 on."""
+    for name, value in settings.items():
+        if not isinstance(value, int) or value < 1:
+            raise InvalidInputError(f"{name} must be a whole number of at least 1, not {value!r}")
+
+
+def check_probabilities(**settings: float) -> None:
+    """Refuse probabilities of dropping something that are not at least 0 and below 1."""
+    for name, value in settings.items():
+        if not 0 <= value < 1:
+            raise InvalidInputError(f"{name} must be at least 0 and below 1, not {value!r}")
