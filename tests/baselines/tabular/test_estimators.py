@@ -38,8 +38,16 @@ def test_trees_need_only_what_training_patients_have(name: str, tiny_problem: Ta
     assert set(np.flatnonzero(everything.feature_importances_)) <= set(np.flatnonzero(dense[:10].any(axis=0)))
 
 
+def test_logistic_regression_sees_dense_rows(tiny_problem: TabularProblem) -> None:
+    rows, answers = tiny_problem.seen, np.arange(10) % 2
+    found, plain = made("LR").estimator(3).fit(rows[:10], answers), made("LR").estimator(3)[-1]
+    plain.fit(rows[:10].toarray(), answers)
+    np.testing.assert_array_equal(found.decision_function(rows), plain.decision_function(rows.toarray()))
+    assert abs(plain.intercept_ - made("LR").estimator(3)[-1].fit(rows[:10], answers).intercept_) > 1e-3
+
+
 def test_the_settings_of_pnets_authors() -> None:
-    logistic, machine = made("LR").estimator(0), made("SVM").estimator(0)
+    logistic, machine = made("LR").estimator(0)[-1], made("SVM").estimator(0)
     forest, boosting = made("Random forest").estimator(0), made("AdaBoost").estimator(0)
     assert (logistic.loss, logistic.penalty, logistic.alpha) == ("log_loss", "l2", 0.01)
     assert (machine.kernel, machine.C, machine.gamma) == ("rbf", 100.0, 0.001)
