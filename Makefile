@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 PYTHON ?= python3
 PINS := pyproject.toml constraints.txt
 
-.PHONY: demo test lint docs bench clean help
+.PHONY: demo test browser lint docs bench clean help
 .DEFAULT_GOAL := help
 
 help:  ## Show this list.
@@ -17,6 +17,12 @@ demo: $(VENV)/ready-demo  ## Digits with a few labels a class: a table and a pic
 # file stays in one process.
 test: $(VENV)/ready-dev  ## Run the tests on all cores.
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile -m "not slow"
+
+# Debian's Chromium where there is none yet; the tests say so and are skipped where it cannot be had.
+browser: $(VENV)/ready-dev  ## Run the tests of the pages in a real browser, which is installed if need be.
+	command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium fonts-dejavu-core; } || \
+		echo "chromium could not be installed: the browser tests are skipped" >&2
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/pages
 
 lint: $(VENV)/ready-dev  ## Style, strict types and the layers of the house.
 	$(BIN)/ruff check .

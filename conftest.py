@@ -43,6 +43,6 @@ def own_folder(tmp_path_factory):
 
 pytest_collect_file = Sybil(
     parsers=[PythonCodeBlockParser(), ShellParser()],
-    patterns=["README.md", "CONTRIBUTING.md", "docs/*.md"],
+    patterns=["README.md", "CONTRIBUTING.md", "docs/*.md", "docs/tutorials/*.md"],
     fixtures=["own_folder"],
 ).pytest()

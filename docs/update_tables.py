@@ -11,6 +11,7 @@ from condiff.baselines import tabular as tabular_methods
 from condiff.baselines import temporal as temporal_methods
 from condiff.experiments.tables import demo_markdown, markdown, put_table
 from condiff.files import write_text
+from condiff.theory.zoo import zoo_markdown
 
 
 def update(path: str, tables: dict[str, str]) -> None:
@@ -74,6 +75,7 @@ update(
     },
 )
 speed = json.loads(Path("results/speed/bench.json").read_text())
+update("docs/theory.md", {"axiom table": zoo_markdown()})
 update("docs/performance.md", {"speed table": speed_markdown(speed)})
 for source, target in (
     ("results/node/accuracy.png", "node-accuracy.png"),
@@ -86,6 +88,7 @@ for source, target in (
     ("results/prostate/curves.png", "prostate-curves.png"),
     ("results/prostate/genes.png", "prostate-genes.png"),
     ("results/speed/growth.png", "speed-growth.png"),
+    ("results/theory/certified.png", "certified.png"),
 ):
     if Path(source).exists():
         shutil.copyfile(source, Path("docs/images") / target)

@@ -32,5 +32,6 @@ def test_prostate(condiff, data_root, tmp_path):
 
 
 def test_what_means_nothing_for_prostate_is_refused(condiff, tmp_path):
-    condiff("reproduce", "prostate", "--missing", 0.5, "--out", tmp_path / "none").assert_failed("--missing", "prostate")
-    assert not (tmp_path / "none").exists()
+    out = tmp_path / "none"
+    condiff("reproduce", "prostate", "--missing", 0.5, "--out", out).assert_failed("--missing", "prostate")
+    assert not out.exists()

@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from condiff.cli.output import console, print_json, typed
-from condiff.cli.reproduce import Jobs, TrainPerClass, ValidationPerClass
+from condiff.cli.reproduce_options import Jobs, TrainPerClass, ValidationPerClass
 from condiff.errors import InvalidInputError
 from condiff.files import write_text
 

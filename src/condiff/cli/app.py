@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from typing import Annotated
@@ -9,7 +10,22 @@ from typing import Annotated
 import typer
 
 from condiff import __version__
-from condiff.cli import ablate, bench, certify, data, demo, fit, forecast, predict, reproduce
+from condiff.cli import (
+    ablate,
+    backbone,
+    bench,
+    certify,
+    data,
+    demo,
+    explore,
+    fewshot,
+    fit,
+    forecast,
+    predict,
+    report,
+    reproduce,
+    theory,
+)
 from condiff.cli.output import error_line, warning_line
 from condiff.errors import CondiffError
 
@@ -30,7 +46,12 @@ app.command("certify")(certify.command)
 app.command("reproduce")(reproduce.command)
 app.command("ablate")(ablate.command)
 app.command("bench")(bench.command)
+app.command("report")(report.command)
+app.command("explore")(explore.command)
+app.command("fewshot")(fewshot.command)
+app.add_typer(backbone.app, name="backbone")
 app.add_typer(data.app, name="data")
+app.add_typer(theory.app, name="theory")
 
 
 def _show_version(requested: bool) -> None:
@@ -52,6 +73,9 @@ def _options(
 
 def main() -> None:
     """Entry point of the ``condiff`` script."""
+    if not sys.stdout.isatty():
+        # In a file or a pipe there is no window to fit into: tables keep their columns whole.
+        os.environ.setdefault("COLUMNS", "120")
     debug = "--debug" in sys.argv[1:]
     # --debug is understood anywhere on the line, because one adds it to the end of what just failed.
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]

@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from condiff.cli.output import console, print_json
+from condiff.cli.output import console, print_json, typed
 from condiff.datasets.columns import ColumnEncoder
 from condiff.datasets.tables import encode_classes, infer_task, read_table, regression_values
 from condiff.errors import InvalidInputError
@@ -52,6 +52,7 @@ def command(
     """
     from condiff.estimators import COINClassifier, COINRegressor
     from condiff.estimators.persistence import check_folder
+    from condiff.experiments.provenance import provenance
 
     started = time.perf_counter()
     if task not in ("auto", "classification", "regression"):
@@ -83,7 +84,15 @@ def command(
         numbers = regression_values(values, where)
         model = COINRegressor(**options).fit(X, numbers)
         labelled = {"values": int(np.isfinite(numbers).sum())}
-    model.save(out, {"encoder": encoder.to_dict(), "target": target, "task": chosen, "data": data.name})
+    metadata = {
+        "encoder": encoder.to_dict(),
+        "target": target,
+        "task": chosen,
+        "data": data.name,
+        "ids": encoder.row_ids(table),
+        "made": provenance(typed()),
+    }
+    model.save(out, metadata)
     summary = {
         "task": chosen,
         "rows": table.n_rows,
@@ -133,3 +142,4 @@ def _show(summary: dict[str, Any], model: COINClassifier | COINRegressor) -> Non
     grid.add_row("model", f"{model_folder}, in {summary['seconds']:.1f} s")
     console.print(grid)
     console.print(f"answer rows with: condiff predict {summary['model']} DATA --out answers.csv", markup=False)
+    console.print(f"see what it learnt with: condiff report {summary['model']}", markup=False)

@@ -3,66 +3,36 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
+from condiff.cli import reproduce_options as options
 from condiff.cli.output import console, print_json, typed
-
-TrainPerClass = Annotated[int | None, typer.Option(min=1, help="Training nodes of each class; 20 by default.")]
-ValidationPerClass = Annotated[int | None, typer.Option(min=1, help="Validation nodes of each class; 30 by default.")]
-Jobs = Annotated[int | None, typer.Option(min=1, help="Processes, one torch thread each; one a core by default.")]
+from condiff.errors import InvalidInputError
 
 
 def command(
-    targets: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="TARGET...",
-            help="cora, citeseer, pubmed; GRAPH.npz, or a folder with edges.csv and nodes.csv; or covid; or prostate.",
-        ),
-    ],
-    method: Annotated[
-        str, typer.Option(metavar="A,B|all", help="Methods, with commas between; 'all' for every one.")
-    ] = "COIN",
-    splits: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Random splits of a graph: 10 by default, 100 in the paper. For covid, masks: 10 in the paper."
-        ),
-    ] = None,
-    inits: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Random initialisations of each: 2 by default, 20 in the paper. For covid, 10 as in the paper."
-        ),
-    ] = None,
-    train_per_class: TrainPerClass = None,
-    validation_per_class: ValidationPerClass = None,
-    missing: Annotated[
-        float | None, typer.Option(min=0.0, max=0.97, help="covid: the part that is hidden; 0.9 by default.")
-    ] = None,
-    causal: Annotated[bool, typer.Option("--causal", help="covid: standardise by the training days alone.")] = False,
-    changes: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="[METHOD.]NAME=VALUE",
-            help="Change a method's setting, such as COIN.layers=40 or training.weight_decay=0.01; repeatable.",
-        ),
-    ] = None,
-    import_splits: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Take the splits of this file instead of drawing them.")
-    ] = None,
-    export_splits: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the splits, every node of them, as JSON.")
-    ] = None,
-    jobs: Jobs = None,
-    out: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Store of runs, tables and pictures; what is there is kept and used.")
-    ] = Path("condiff-results"),
-    pictures: Annotated[bool, typer.Option(help="Draw the figures.")] = True,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON list and nothing else.")] = False,
+    targets: options.Targets,
+    method: options.Method = "COIN",
+    splits: options.Splits = None,
+    inits: options.Inits = None,
+    train_per_class: options.TrainPerClass = None,
+    validation_per_class: options.ValidationPerClass = None,
+    missing: options.Missing = None,
+    causal: options.Causal = False,
+    features: options.Features = None,
+    dataset: options.Dataset = None,
+    backbone: options.Backbone = None,
+    shot: options.Shot = None,
+    ways: options.Ways = None,
+    queries: options.Queries = None,
+    tasks: options.Tasks = None,
+    unbalanced: options.Unbalanced = False,
+    changes: options.Changes = None,
+    import_splits: options.ImportSplits = None,
+    export_splits: options.ExportSplits = None,
+    jobs: options.Jobs = None,
+    out: options.Out = Path("condiff-results"),
+    pictures: options.Pictures = True,
+    json: options.Json = False,
 ) -> None:
     """Rerun a benchmark of the paper, beside its published values, or its protocol for graphs on one of yours.
 
@@ -77,11 +47,13 @@ def command(
 
     [bold]condiff reproduce covid --method all --missing 0.9[/bold]
 
+    [bold]condiff reproduce fewshot --dataset cub --shot 5 --method COIN,SimpleShot --tasks 1000[/bold]
+
     [bold]condiff reproduce my_graph.npz --method all --train-per-class 5 --validation-per-class 5[/bold]
     """
     from condiff.cli.sweeping import follow
     from condiff.experiments import figures
-    from condiff.experiments.plans import Wish, plan
+    from condiff.experiments.plans import FewShotWish, Wish, plan
     from condiff.experiments.pool import process_pool
     from condiff.experiments.provenance import provenance
     from condiff.experiments.results import STORE, headline, write_results
@@ -91,6 +63,8 @@ def command(
 
     if pictures:
         figures.require_matplotlib()  # now rather than in an hour
+    if dataset is not None or backbone is not None:
+        features = _embedded(targets, features, dataset, backbone)
     per_class = (train_per_class or 20, validation_per_class or 30)
     wish = Wish(
         targets=tuple(targets),
@@ -103,6 +77,7 @@ def command(
         export_splits=export_splits,
         missing=missing,
         causal=causal,
+        fewshot=FewShotWish(features, shot, ways, queries, tasks, unbalanced),
     )
     work = plan(wish)
     made = provenance(typed())
@@ -120,3 +95,19 @@ def command(
         return
     console.print(terminal_table(rows))
     console.print(f"\nwritten to {out}: summary.json, summary.csv, table.md, table.tex, {STORE}", markup=False)
+
+
+def _embedded(targets: list[str], features: Path | None, dataset: str | None, backbone: str | None) -> Path:
+    """The features of an image set's novel classes, made if they are not in the cache."""
+    from condiff.cli.backbone import batches_shown
+    from condiff.experiments.fewshot import embedded
+
+    if targets != ["fewshot"]:
+        option = "--dataset" if dataset is not None else "--backbone"
+        raise InvalidInputError(f"{option} means nothing for {', '.join(targets)}: leave it out")
+    if features is not None:
+        raise InvalidInputError("--features has the features of a data set already: leave out --dataset and --backbone")
+    if dataset is None:
+        raise InvalidInputError("--backbone embeds the images of a data set: give --dataset cub|omniglot|DIR as well")
+    with batches_shown("images embedded") as shown:
+        return embedded(dataset, backbone or "efficientnet_lite0", on_batch=shown)

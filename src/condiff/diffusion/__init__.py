@@ -1,5 +1,6 @@
 """Solvers of ``u' = -strength L u`` on a graph, their step-size certificate, and the torch layer."""
 
+from condiff.diffusion.boundary import diffuse_held
 from condiff.diffusion.chebyshev import Chebyshev
 from condiff.diffusion.euler import Euler
 from condiff.diffusion.exact import Exact
@@ -21,5 +22,6 @@ __all__ = [
     "Power",
     "Solver",
     "certify",
+    "diffuse_held",
     "diffusion_time",
 ]

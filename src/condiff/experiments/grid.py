@@ -37,11 +37,12 @@ class Column:
     dataset: str
     metric_name: str
     title: str
+    task: str
 
     @property
     def metric(self) -> Metric:
         """How its values are rounded and judged."""
-        return metric(self.metric_name)
+        return metric(self.metric_name, self.task)
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,11 @@ class Grid:
         best = max if column.metric.higher_is_better else min
         return column.metric.text(best(means)) if means else ""
 
+    def about(self) -> str:
+        """What the numbers beside the means are, and over how many runs."""
+        kind = "95 % interval" if any("interval" in row for row in self.cells.values()) else "standard deviation"
+        return f"mean ± {kind} over {self.runs_text()}"
+
     def runs_text(self) -> str:
         """Over how many runs the values are, with the exceptions to what most of them share."""
         texts = {key: _runs_text(row) for key, row in self.cells.items()}
@@ -78,7 +84,7 @@ class Grid:
         exceptions.pop(usual, None)
         if sum(map(len, exceptions.values())) > _MOST_EXCEPTIONS:
             runs = [row["runs"] for row in self.cells.values()]
-            return f"{min(runs)} to {max(runs)} runs"
+            return f"{min(runs):,} to {max(runs):,} {run_noun(next(iter(self.cells.values())))}s"
         return "; ".join([usual, *(f"{', '.join(names)}: {text}" for text, names in exceptions.items())])
 
 
@@ -90,7 +96,7 @@ def lay_out(rows: Sequence[Row]) -> Grid:
     if any(row["task"] != task for row in rows):
         raise InvalidInputError(f"one table shows one task, not {', '.join(sorted({row['task'] for row in rows}))}")
     places = list(dict.fromkeys((row["dataset"], row["metric"]) for row in rows))
-    columns = {place: Column(*place, _title(task, *place, places)) for place in places}
+    columns = {place: Column(*place, _title(task, *place, places), task) for place in places}
     names = labels(rows)
     named = sorted(zip(names, rows, strict=True), key=lambda pair: method_place(task, pair[1]["method"]))
     lines = dict.fromkeys(Line(name, row["method"], group(task, row["method"])) for name, row in named)
@@ -111,7 +117,20 @@ def _title(task: str, dataset: str, name: str, places: list[tuple[str, str]]) ->
     return f"{dataset_title(task, dataset)}, {metric(name).title}"
 
 
+def spread(row: Row) -> float | None:
+    """What stands beside a row's mean: as in the paper, the 95 % interval over few-shot tasks, else the deviation."""
+    found: float | None = row["interval"] if "interval" in row else row["std"]
+    return found
+
+
+def run_noun(row: Row) -> str:
+    """What one of a row's runs is called."""
+    return "task" if "interval" in row else "run"
+
+
 def _runs_text(row: Row) -> str:
+    if "interval" in row:
+        return f"{row['runs']:,} {run_noun(row)}s"
     if row["runs"] != row["splits"] * row["inits"]:
         return f"{row['runs']} runs"
     each = " each" if row["splits"] > 1 else ""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from condiff.datasets import covid as panels
 from condiff.errors import InvalidInputError
-from condiff.experiments import covid, figures, node, prostate
+from condiff.experiments import covid, fewshot, figures, node, prostate
+from condiff.experiments.episodes import Sizes, draw_episodes, read_episodes, write_episodes
 from condiff.experiments.genes import leading_alterations
 from condiff.experiments.pairs import paired, pairs_markdown
 from condiff.experiments.runner import Job
@@ -21,6 +22,30 @@ from condiff.experiments.summary import Row
 
 #: Draws the pictures of a task's runs, and of the rows that sum them up, into a folder.
 Draw = Callable[[Sequence[Run], Sequence[Row], Path], None]
+
+
+@dataclass(frozen=True)
+class FewShotWish:
+    """What a user asks of few-shot tasks; None is the protocol's own number.
+
+    Attributes
+    ----------
+    features
+        The file of features of the novel classes.
+    shot, ways, queries
+        Labelled images a class, classes, and queries a class.
+    tasks
+        How many tasks.
+    unbalanced
+        Draw the classes' shares of the queries.
+    """
+
+    features: Path | None = None
+    shot: int | None = None
+    ways: int | None = None
+    queries: int | None = None
+    tasks: int | None = None
+    unbalanced: bool = False
 
 
 @dataclass(frozen=True)
@@ -40,11 +65,13 @@ class Wish:
     per_class
         Training and validation nodes of each class.
     import_splits, export_splits
-        Files of the splits of one graph.
+        Files of the splits of one graph, or of few-shot tasks.
     missing
         The part of a panel's entries that is hidden.
     causal
         Standardise by training days alone.
+    fewshot
+        What concerns few-shot tasks.
     """
 
     targets: tuple[str, ...]
@@ -57,6 +84,7 @@ class Wish:
     export_splits: Path | None = None
     missing: float | None = None
     causal: bool = False
+    fewshot: FewShotWish = FewShotWish()
 
 
 @dataclass(frozen=True)
@@ -84,7 +112,7 @@ def plan(wish: Wish) -> Plan:
 def _node(wish: Wish) -> Plan:
     from condiff.baselines.node import REGISTRY
 
-    _refuse(wish, "a graph", "missing", "causal")
+    _refuse(wish, "a graph", "missing", "causal", "fewshot")
     if (wish.import_splits or wish.export_splits) and len(wish.targets) > 1:
         raise InvalidInputError("splits are of one graph: give one target with --import-splits or --export-splits")
     train, validation = wish.per_class or (20, 30)
@@ -116,7 +144,7 @@ def _draw_node(runs: Sequence[Run], rows: Sequence[Row], folder: Path) -> None:
 def _covid(wish: Wish) -> Plan:
     from condiff.baselines.temporal import REGISTRY
 
-    _refuse(wish, "covid", "per_class", "import_splits", "export_splits")
+    _refuse(wish, "covid", "per_class", "import_splits", "export_splits", "fewshot")
     rate = covid.RATE if wish.missing is None else wish.missing
     methods = REGISTRY.chosen(wish.methods, "covid", wish.changes)
     masks = covid.mask_seeds(wish.splits or covid.MASKS)
@@ -143,7 +171,7 @@ def _draw_covid(shown: Sequence[covid.CovidJob], runs: Sequence[Run], rows: Sequ
 def _prostate(wish: Wish) -> Plan:
     from condiff.baselines.tabular import REGISTRY
 
-    _refuse(wish, "prostate", "per_class", "import_splits", "export_splits", "missing", "causal")
+    _refuse(wish, "prostate", "per_class", "import_splits", "export_splits", "missing", "causal", "fewshot")
     splits = prostate.splits(wish.splits or prostate.SPLITS)
     jobs = prostate.jobs(REGISTRY.chosen(wish.methods, "prostate", wish.changes), splits, wish.inits or prostate.INITS)
     drawn = [{"dataset": prostate.DATASET, "seed": seed, "hash": split.hash} for seed, split in splits.items()]
@@ -165,12 +193,43 @@ def _prostate_pairs(runs: Sequence[Run]) -> dict[str, str]:
     return {"pairs.md": pairs_markdown(pairs) + "\n", "pairs.json": json.dumps(pairs, indent=2) + "\n"} if pairs else {}
 
 
-_PLANS: dict[str, Callable[[Wish], Plan]] = {"covid": _covid, "prostate": _prostate}
+def _fewshot(wish: Wish) -> Plan:
+    from condiff.baselines.fewshot import REGISTRY
+
+    _refuse(wish, "fewshot", "splits", "inits", "per_class", "missing", "causal")
+    asked = wish.fewshot
+    if asked.features is None:
+        raise InvalidInputError("few-shot tasks need features: give --features FILE.npz, or --dataset cub|omniglot|DIR")
+    features = fewshot.load(str(asked.features))
+    if wish.import_splits:
+        if fixed := [name for name in ("shot", "ways", "queries", "tasks", "unbalanced") if getattr(asked, name)]:
+            raise InvalidInputError(f"the file of --import-splits fixes the tasks: leave out --{', --'.join(fixed)}")
+        episodes = read_episodes(wish.import_splits, features)
+    else:
+        concentration = fewshot.CONCENTRATION if asked.unbalanced else None
+        sizes = Sizes(asked.ways or 5, asked.shot or 1, asked.queries or 15, concentration)
+        episodes = draw_episodes(features, sizes, asked.tasks or fewshot.TASKS)
+    if wish.export_splits:
+        write_episodes(wish.export_splits, episodes, features)
+    methods = REGISTRY.chosen(wish.methods, fewshot.dataset_name(features, episodes.sizes), wish.changes)
+    jobs = fewshot.jobs(asked.features, methods, episodes)
+    blocks = {job.first: job for job in jobs}
+    drawn = [{"dataset": job.dataset, "seed": first, "hash": job.episodes.hash} for first, job in blocks.items()]
+    return Plan("fewshot", (fewshot.METRIC,), list(jobs), _draw_fewshot, drawn)
+
+
+def _draw_fewshot(runs: Sequence[Run], rows: Sequence[Row], folder: Path) -> None:
+    figures.accuracy_intervals(rows, folder / "accuracy.png")
+
+
+_PLANS: dict[str, Callable[[Wish], Plan]] = {"covid": _covid, "prostate": _prostate, "fewshot": _fewshot}
 
 
 def _refuse(wish: Wish, target: str, *names: str) -> None:
     """Say of options that mean nothing here, rather than pass over them."""
-    for name in names:
-        if getattr(wish, name):
-            option = "--train-per-class and --validation-per-class" if name == "per_class" else f"--{name}"
-            raise InvalidInputError(f"{option.replace('_', '-')} means nothing for {target}: leave it out")
+    given = [name for name in names if name != "fewshot" and getattr(wish, name)]
+    if "fewshot" in names:
+        given += [part.name for part in fields(wish.fewshot) if getattr(wish.fewshot, part.name)]
+    for name in given:
+        option = "--train-per-class and --validation-per-class" if name == "per_class" else f"--{name}"
+        raise InvalidInputError(f"{option.replace('_', '-')} means nothing for {target}: leave it out")

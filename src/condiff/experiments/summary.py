@@ -9,7 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from condiff.experiments.published import datasets, methods, published, tasks
+from condiff.experiments.blocks import pooled
+from condiff.experiments.published import datasets, methods, published, published_place, tasks
 from condiff.experiments.runs import Run
 
 Row = dict[str, Any]
@@ -23,7 +24,8 @@ def summarise(runs: Iterable[Run]) -> list[Row]:
     sample's over all runs (divided by one less than their number), and None for one run. ``epochs`` and
     ``seconds_per_run`` are means, ``seconds_per_epoch`` is all time by all epochs (None without any), and ``memory_mb``
     is the largest peak, because a process that did another run before may have memory at hand.
-    A method under several settings has a row for each. What is not a finite number becomes None.
+    A method under several settings has a row for each. Where runs are blocks of tasks, a run in all of this is a task,
+    and ``interval`` is half the width of the mean's 95 % interval. What is not a finite number becomes None.
     """
     cells: dict[tuple[Any, ...], list[Run]] = defaultdict(list)
     for run in runs:
@@ -44,6 +46,8 @@ def labels(rows: Sequence[Row]) -> list[str]:
 
 def group(task: str, method: str) -> str:
     """The group of a method in the paper's table, or an empty text."""
+    if task == "fewshot":
+        return ""  # its groups are backbones
     return next((each.group for each in methods(task) if each.name == method), "")
 
 
@@ -63,9 +67,10 @@ def _row(runs: list[Run], metric: str) -> Row:
     values = [run.metrics[metric] for run in runs]
     by_split = _split_means(runs, metric)
     mean = statistics.fmean(by_split)
-    paper = published(first.task, first.dataset, first.method, metric)
+    dataset, place = published_place(first.task, first.dataset)
+    paper = published(first.task, dataset, first.method, metric, group=place)
     epochs, seconds = [run.epochs for run in runs], [run.seconds for run in runs]
-    return {
+    row = {
         "task": first.task,
         "dataset": first.dataset,
         "method": first.method,
@@ -85,6 +90,19 @@ def _row(runs: list[Run], metric: str) -> Row:
         "inits": len({run.init for run in runs}),
         "settings": first.settings,
     }
+    found = pooled(runs, metric)
+    if found is not None:
+        row |= {
+            "mean": _finite(found.mean),
+            "std": found.std,
+            "runs": found.tasks,
+            "seconds_per_run": found.seconds,
+            "difference": _finite(found.mean - paper.value) if paper else None,
+            "stderr": found.stderr,
+            "seconds_per_epoch": found.seconds * len(epochs) / sum(epochs) if sum(epochs) else None,
+            "interval": found.interval,
+        }
+    return row
 
 
 def _split_means(runs: list[Run], metric: str) -> list[float]:

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from condiff.errors import InvalidInputError
-from condiff.experiments.grid import Column, Grid, Line, dataset_title, lay_out
+from condiff.experiments.grid import Column, Grid, Line, dataset_title, lay_out, run_noun, spread
 from condiff.experiments.metrics import metric
 from condiff.experiments.summary import labels
 
@@ -46,7 +46,7 @@ def markdown(rows: Sequence[Row]) -> str:
             for line in grid.lines
         ),
         "",
-        f"{_metric_text(grid)}: mean ± standard deviation over {grid.runs_text()}.",
+        f"{_metric_text(grid)}: {grid.about()}.",
     ]
     if any(row["published"] is not None for row in rows):
         lines[-1] += " In brackets: the published value and the difference from it."
@@ -68,7 +68,7 @@ def latex(rows: Sequence[Row]) -> str:
     """The paper's layout: grouped, the best of a column in bold; for booktabs and multirow."""
     grid = lay_out(rows)
     titles = [_escape_latex(column.title) for column in grid.columns]
-    caption = f"{_metric_text(grid)}: mean ± standard deviation over {grid.runs_text()}. The best of a column is bold."
+    caption = f"{_metric_text(grid)}: {grid.about()}. The best of a column is bold."
     body = []
     for name, members in groupby(grid.lines, key=lambda line: line.group):
         lines = list(members)
@@ -107,16 +107,17 @@ def terminal_table(rows: Sequence[Row]) -> Table:
     table.add_column("method")
     if several:
         table.add_column("metric")
-    value_title = "value" if several else metric(rows[0]["metric"]).title
+    value_title = "value" if several else metric(rows[0]["metric"], rows[0]["task"]).title
     compared = any(row["published"] is not None for row in rows)
-    for title in (value_title, "runs", "s a run", *(("published", "difference") if compared else ())):
+    noun = run_noun(rows[0])
+    for title in (value_title, f"{noun}s", f"s a {noun}", *(("published", "difference") if compared else ())):
         table.add_column(title, justify="right", no_wrap=True)
     before = None
     for row, label in zip(rows, labels(rows), strict=True):
-        judged = metric(row["metric"])
+        judged = metric(row["metric"], row["task"])
         name = dataset_title(row["task"], row["dataset"])
         cells: list[str | Text] = [
-            judged.spread_text(row["mean"], row["std"]),
+            judged.spread_text(row["mean"], spread(row)),
             f"{row['runs']:,}",
             _seconds_text(row["seconds_per_run"]),
         ]
@@ -125,7 +126,7 @@ def terminal_table(rows: Sequence[Row]) -> Table:
         style = "bold" if row["method"] == "COIN" else ""
         table.add_row(Text("" if name == before else name), Text(label, style), *([judged.title] * several), *cells)
         before = name
-    if any(metric(row["metric"]).misses(row["difference"]) for row in rows):
+    if any(metric(row["metric"], row["task"]).misses(row["difference"]) for row in rows):
         tolerances = {metric(row["metric"]).title: metric(row["metric"]).tolerance for row in rows}
         limits = ", ".join(f"{limit:g} in {title}" for title, limit in tolerances.items())
         table.caption = f"▲ ▼ further from the published value than {limits}"
@@ -163,7 +164,7 @@ def _cell_text(grid: Grid, line: Line, column: Column) -> str:
     row = grid.cell(line, column)
     if row is None:
         return "-"
-    ours = column.metric.spread_text(row["mean"], row["std"])
+    ours = column.metric.spread_text(row["mean"], spread(row))
     if row["published"] is None:
         return ours
     theirs = column.metric.spread_text(row["published"], row["published_std"])
@@ -181,7 +182,7 @@ def _latex_cell(grid: Grid, line: Line, column: Column) -> str:
         return "--"
     mean = column.metric.text(row["mean"])
     shown = rf"\textbf{{{mean}}}" if mean == grid.best(column) else mean
-    return shown if row["std"] is None else rf"{shown} $\pm$ {column.metric.text(row['std'])}"
+    return shown if spread(row) is None else rf"{shown} $\pm$ {column.metric.text(spread(row))}"
 
 
 def _escape_latex(text: str) -> str:
@@ -193,7 +194,7 @@ def _seconds_text(seconds: float | None) -> str:
 
 
 def _difference(row: Row) -> Text:
-    judged, difference = metric(row["metric"]), row["difference"]
+    judged, difference = metric(row["metric"], row["task"]), row["difference"]
     text = judged.difference_text(difference)
     if not judged.misses(difference):
         return Text(f"{text}  ")

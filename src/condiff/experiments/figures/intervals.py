@@ -9,7 +9,7 @@ import numpy as np
 
 from condiff.experiments.figures.canvas import HIGHLIGHT, OURS, save
 from condiff.experiments.figures.lines import line_panels
-from condiff.experiments.grid import Column, Grid, lay_out
+from condiff.experiments.grid import Column, Grid, lay_out, spread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,8 +39,7 @@ def draw_intervals(rows: Sequence[Row]) -> Figure:
     figure, found = line_panels(grid, width=3.6, height=0.29)
     for column, axes in zip(grid.columns, found, strict=True):
         _panel(axes, grid, column)
-    about = f"mean ± standard deviation over {grid.runs_text()}"
-    wrapped = textwrap.fill(about, 14 + 55 * len(grid.columns))
+    wrapped = textwrap.fill(grid.about(), 14 + 55 * len(grid.columns))
     figure.suptitle(wrapped, fontsize=9, color="0.3")
     if any(row["published"] is not None for row in rows):
         _legend(figure)
@@ -60,7 +59,7 @@ def _panel(axes: Axes, grid: Grid, column: Column) -> None:
             _at_the_edge(axes, height, row, column, below=max(values) < low, colour=colour)
         else:
             ours = {"color": colour, "markersize": 5, "linewidth": 1.6}
-            _interval(axes, height - _SHIFT * (len(values) == 2), row["mean"], row["std"], ours)
+            _interval(axes, height - _SHIFT * (len(values) == 2), row["mean"], spread(row), ours)
             _interval(axes, height + _SHIFT, row["published"], row["published_std"], _THEIRS)
         if row["difference"] is not None:
             _write(
@@ -89,7 +88,7 @@ def _fences(rows: list[Row]) -> tuple[float, float]:
 
 
 def _at_the_edge(axes: Axes, height: float, row: Row, column: Column, *, below: bool, colour: str) -> None:
-    text = column.metric.spread_text(row["mean"], row["std"])
+    text = column.metric.spread_text(row["mean"], spread(row))
     if row["published"] is not None:
         text += f" (published {column.metric.spread_text(row['published'], row['published_std'])})"
     place = (0.01 if below else 0.86, height)

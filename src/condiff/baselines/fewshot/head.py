@@ -1,0 +1,37 @@
+"""Linear heads of many tasks, moved together by Adam: the gradient is written out, because autograd takes longer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+_MOMENTA = 0.9, 0.999
+_FLOOR = 1e-8
+
+
+def adam(values: list[Tensor], gradients: Callable[[list[Tensor]], list[Tensor]], rate: float, steps: int) -> None:
+    """Move ``values`` in place by ``steps`` of Adam (Kingma and Ba 2015), with torch's constants."""
+    first, second = ([torch.zeros_like(value) for value in values] for _ in range(2))
+    for step in range(1, steps + 1):
+        shrink = rate / (1 - _MOMENTA[0] ** step)
+        scale = (1 - _MOMENTA[1] ** step) ** 0.5
+        for value, mean, square, gradient in zip(values, first, second, gradients(values), strict=True):
+            mean.lerp_(gradient, 1 - _MOMENTA[0])
+            square.mul_(_MOMENTA[1]).addcmul_(gradient, gradient, value=1 - _MOMENTA[1])
+            value.addcdiv_(mean, square.sqrt().div_(scale).add_(_FLOOR), value=-shrink)
+
+
+def cross_entropy_slope(chances: Tensor, one_hot: Tensor) -> Tensor:
+    """The gradient by the logits, whose softmax is ``chances``, of the mean cross-entropy over a task's points."""
+    return (chances - one_hot) / chances.shape[-2]
+
+
+def entropy_slope(chances: Tensor, surprise: Tensor) -> Tensor:
+    """The gradient by the logits of minus the mean over points of ``chances * surprise``, summed over classes.
+
+    ``chances`` is the logits' softmax. With their logarithm as ``surprise`` it is the gradient of the answers' mean
+    entropy; with that of the average answer, of the average's entropy; a sum of both gives the sum.
+    """
+    return chances * ((chances * surprise).sum(-1, keepdim=True) - surprise) / chances.shape[-2]

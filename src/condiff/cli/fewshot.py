@@ -1,0 +1,91 @@
+"""``condiff fewshot``: labels for a folder of images from one or a few examples a class."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
+
+import typer
+
+from condiff.cli.backbone import batches_shown
+from condiff.cli.output import note, print_json
+from condiff.errors import InvalidInputError
+from condiff.files import atomic_path
+
+if TYPE_CHECKING:
+    from condiff.experiments.labelling import ImageLabels
+
+
+def command(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A folder of images, at any depth.")],
+    labels: Annotated[
+        Path, typer.Option(metavar="FILE", help="A CSV file of file,label lines for a few images; files below FOLDER.")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the answers here, .csv or .json, instead of printing them."),
+    ] = None,
+    backbone: Annotated[
+        str, typer.Option(help="efficientnet_lite0, or a folder that condiff backbone train wrote.")
+    ] = "efficientnet_lite0",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the initialisations.")] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON list and nothing else.")] = False,
+) -> None:
+    """Label every image of a folder from one or a few labelled ones a class.
+
+    Each image becomes a row of features, by a network that was trained on ImageNet; COIN then spreads the labels over
+    a graph of all images. Answers are CSV: file, label, confidence, the label given if any, and the probability of each
+    class. Features are cached, so adding labels and running again is quick.
+
+    Example: [bold]condiff fewshot photos --labels labels.csv --out answers.csv[/bold]
+    """
+    from condiff.experiments.labelling import label_images
+
+    if out is not None and out.suffix not in (".csv", ".json"):
+        raise InvalidInputError(f"--out must end in .csv or .json, but is {out}")
+    with batches_shown("images embedded") as shown:
+        found = label_images(folder, labels, backbone=backbone, seed=seed, on_batch=shown)
+    rows = _rows(found)
+    if out is not None:
+        _write(rows, out)
+    if json:
+        print_json(rows)
+    elif out is None:
+        _write_csv(rows, sys.stdout)
+    counts = ", ".join(f"{label} {count}" for label, count in sorted(Counter(found.labels).items()))
+    unsure = int((found.confidences < 0.5).sum())
+    note(f"{len(rows)} images: {counts}; {unsure} with a confidence below one half")
+    if out is not None:
+        note(f"written to {out}")
+
+
+def _rows(found: ImageLabels) -> list[dict[str, Any]]:
+    return [
+        {
+            "file": file,
+            "label": label,
+            "confidence": round(float(row.max()), 6),
+            "given": given,
+            **{f"p_{name}": round(float(share), 6) for name, share in zip(found.classes, row, strict=True)},
+        }
+        for file, label, given, row in zip(found.files, found.labels, found.given, found.probabilities, strict=True)
+    ]
+
+
+def _write(rows: list[dict[str, Any]], out: Path) -> None:
+    import json as codec
+
+    with atomic_path(out) as temporary, temporary.open("w", newline="", encoding="utf-8") as stream:
+        if out.suffix == ".json":
+            stream.write(codec.dumps(rows, indent=2, allow_nan=False) + "\n")
+        else:
+            _write_csv(rows, stream)
+
+
+def _write_csv(rows: list[dict[str, Any]], stream: TextIO) -> None:
+    writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)

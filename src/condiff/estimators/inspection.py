@@ -1,0 +1,303 @@
+"""What a fit did and what would help it: points that the diffusion changed, held-out answers, points to label next.
+
+Every answer is a sum over base outputs, ``u(x_i, T) = sum_j P_ij u(x_j, T-1)``, where ``P`` is the diffusion. So a
+point that changed can name those it listened to, and ``P`` applied to the labelled points says how far labels reach.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from condiff.errors import InvalidInputError
+from condiff.estimators.base import BaseCOIN
+from condiff.estimators.calibration import apply_temperature
+from condiff.estimators.classifier import COINClassifier
+from condiff.estimators.regressor import COINRegressor
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A point that another one is joined to.
+
+    Attributes
+    ----------
+    row
+        Its row in the training data, from 0.
+    share
+        Its part of the other's weights, from 0 to 1.
+    before, after
+        What it was answered before and after the diffusion: a class, or a value.
+    label
+        Its own label, None where it has none.
+    """
+
+    row: int
+    share: float
+    before: Any
+    after: Any
+    label: Any
+
+
+@dataclass(frozen=True)
+class Change:
+    """A point whose answer the diffusion changed.
+
+    Attributes
+    ----------
+    row
+        Its row in the training data, from 0.
+    before, after
+        The answer of the base network alone and that after the diffusion.
+    size
+        For classes, how much probability the new one gained; for values, how far the answer moved.
+    own
+        Part of the answer that comes from the point itself, ``P_ii``.
+    received
+        For classes, the part of the answer that comes from points which the base network gives the class ``after``;
+        None for values.
+    neighbours
+        The points it is joined to most closely, the closest first.
+    """
+
+    row: int
+    before: Any
+    after: Any
+    size: float
+    own: float
+    received: float | None
+    neighbours: tuple[Neighbour, ...]
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """A point whose label would help.
+
+    Attributes
+    ----------
+    row
+        Its row in the training data, from 0.
+    answer, probability
+        The answer now, and for classes its probability.
+    rival, rival_probability
+        The second class and its probability; None for values.
+    reach
+        Part of the answer that comes from labelled points.
+    unreached
+        Number of points in its component if that has no label at all, else 0.
+    """
+
+    row: int
+    answer: Any
+    probability: float | None
+    rival: Any
+    rival_probability: float | None
+    reach: float
+    unreached: int
+
+
+class Inspection:
+    """Looks into a fitted model.
+
+    Parameters
+    ----------
+    model
+        A fitted :class:`COINClassifier` or :class:`COINRegressor`.
+
+    Attributes
+    ----------
+    row
+        The training row of every node; of equal rows the first.
+    label
+        The target of every node, None where it has none.
+    reach
+        Part of every node's answer that comes from labelled nodes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from condiff import COINClassifier
+    >>> from condiff.estimators.inspection import Inspection
+    >>> X = np.concatenate([np.linspace(0, 1, 30), np.linspace(2, 3, 30)])[:, None]
+    >>> y = np.full(60, -1)
+    >>> y[[0, 59]] = 0, 1
+    >>> found = Inspection(COINClassifier().fit(X, y))
+    >>> bool(found.reach.max() <= 1)
+    True
+    """
+
+    def __init__(self, model: BaseCOIN) -> None:
+        record = getattr(model, "_record", None)
+        if record is None:
+            raise InvalidInputError("the model was saved by a version that did not keep its labels; fit it again")
+        self.model = model
+        self._record: dict[str, NDArray[Any]] = record
+        n = model.graph_.n_nodes
+        node_of_row = record["node_of_row"]
+        rows = np.flatnonzero(node_of_row >= 0)
+        self.row: NDArray[np.int64] = np.full(n, -1, dtype=np.int64)
+        self.row[node_of_row[rows[::-1]]] = rows[::-1]  # the last to be written is the first
+        self._before, self._after = self._answers(model._base), self._answers(model._outputs)
+        self.label: list[Any] = [None] * n
+        for node, target in zip(record["nodes"].tolist(), self._targets(record["targets"]), strict=True):
+            self.label[node] = target
+        labelled = np.isin(np.arange(n), record["nodes"]).astype(np.float64)
+        self.reach: Array = self._influence(labelled[:, None])[:, 0]
+
+    @property
+    def n_changed(self) -> int:
+        """How many nodes the diffusion gave another class; for values, how many it moved at all."""
+        return int(self._changed().sum())
+
+    @property
+    def n_labelled(self) -> int:
+        """How many nodes have a label."""
+        return len(np.unique(self._record["nodes"]))
+
+    def changes(self, most: int = 50, neighbours: int = 5) -> list[Change]:
+        """The points that the diffusion changed, the largest change first."""
+        model, weights = self.model, self.model.graph_.weights
+        size = self._change_size()
+        nodes = np.flatnonzero(self._changed())
+        nodes = nodes[np.argsort(-size[nodes], kind="stable")][:most]
+        # P is symmetric, so that its rows are what it makes of single points.
+        influence = self._influence(_columns(len(self.row), nodes))
+        codes = model._base.argmax(axis=1)
+        found = []
+        for column, node in enumerate(nodes.tolist()):
+            start, stop = weights.indptr[node], weights.indptr[node + 1]
+            joined, pull = weights.indices[start:stop], weights.data[start:stop]
+            others = joined != node
+            joined, pull = joined[others], pull[others]
+            closest = np.argsort(-pull, kind="stable")[:neighbours]
+            received = None
+            if isinstance(model, COINClassifier):
+                agree = codes == model._outputs[node].argmax()
+                received = float(influence[agree, column].sum())
+            found.append(
+                Change(
+                    int(self.row[node]),
+                    self._before[node],
+                    self._after[node],
+                    float(size[node]),
+                    float(influence[node, column]),
+                    received,
+                    tuple(self._neighbour(int(joined[i]), float(pull[i] / pull.sum())) for i in closest),
+                )
+            )
+        return found
+
+    def suggestions(self, most: int = 20) -> list[Suggestion]:
+        """Points to label next: one of each component without a label, then the least certain ones.
+
+        For classes the least certain have the smallest gap between the two most probable; for values they are those
+        that labels reach least. Of points that are joined to each other only one is named, because they share what a
+        label would tell.
+        """
+        graph = self.model.graph_
+        open_nodes = np.array([label is None for label in self.label]) & (self.row >= 0)
+        sizes = np.bincount(graph.components)
+        unreached = np.where(self.model._unreached, sizes[graph.components], 0)
+        certainty = self._certainty()
+        # Of a component without labels the best joined point stands for all; larger components come first.
+        order = np.lexsort((np.where(unreached > 0, -graph.degree, certainty), -unreached))
+        blocked = np.zeros(len(self.row), dtype=bool)
+        found: list[Suggestion] = []
+        for node in order[open_nodes[order]].tolist():
+            if len(found) == most:
+                break
+            if blocked[node]:
+                continue
+            found.append(self._suggestion(node, int(unreached[node])))
+            near = graph.weights.indices[graph.weights.indptr[node] : graph.weights.indptr[node + 1]]
+            blocked[near] = True
+            if unreached[node]:
+                blocked |= graph.components == graph.components[node]
+        return found
+
+    def held_out(self) -> tuple[list[Any], Array] | None:
+        """Labels that the folds held out, and the outputs for them: probabilities of the classes, or values.
+
+        None where there were too few labels to hold some out.
+        """
+        items = self._record["held_out"]
+        if not len(items):
+            return None
+        answers = self._record["answers"]
+        if isinstance(self.model, COINClassifier):
+            answers = apply_temperature(answers, self.model.temperature_)
+        else:
+            answers = np.asarray(self._answers(answers), dtype=np.float64).reshape(len(items), -1)
+        return self._targets(self._record["targets"][items]), answers
+
+    # ---- classes and values -------------------------------------------------------------------------------------
+
+    def _answers(self, outputs: Array) -> list[Any]:
+        if isinstance(self.model, COINClassifier):
+            found: list[Any] = self.model.classes_[outputs.argmax(axis=1)].tolist()
+            return found
+        assert isinstance(self.model, COINRegressor)
+        values: list[Any] = self.model._values(outputs).tolist()
+        return values
+
+    def _targets(self, targets: NDArray[Any]) -> list[Any]:
+        if isinstance(self.model, COINClassifier):
+            labels: list[Any] = self.model.classes_[targets].tolist()
+            return labels
+        return self._answers(targets)
+
+    def _changed(self) -> NDArray[np.bool_]:
+        if isinstance(self.model, COINClassifier):
+            changed: NDArray[np.bool_] = self.model._base.argmax(axis=1) != self.model._outputs.argmax(axis=1)
+            return changed & (self.row >= 0)
+        return (self._change_size() > 0) & (self.row >= 0)
+
+    def _change_size(self) -> Array:
+        before, after = self.model._base, self.model._outputs
+        if isinstance(self.model, COINClassifier):
+            code = after.argmax(axis=1)[:, None]
+            return np.asarray(np.take_along_axis(after - before, code, axis=1)[:, 0])
+        return np.asarray(np.linalg.norm((after - before) * self.model._spread, axis=1))
+
+    def _certainty(self) -> Array:
+        if not isinstance(self.model, COINClassifier):
+            return self.reach
+        ordered = np.sort(apply_temperature(self.model._outputs, self.model.temperature_), axis=1)
+        return np.asarray(ordered[:, -1] - ordered[:, -2])
+
+    def _neighbour(self, node: int, share: float) -> Neighbour:
+        return Neighbour(int(self.row[node]), share, self._before[node], self._after[node], self.label[node])
+
+    def _suggestion(self, node: int, unreached: int) -> Suggestion:
+        probability = rival = rival_probability = None
+        if isinstance(self.model, COINClassifier):
+            [chances] = apply_temperature(self.model._outputs[[node]], self.model.temperature_)
+            second, first = np.argsort(chances, kind="stable")[-2:].tolist()
+            probability, rival_probability = float(chances[first]), float(chances[second])
+            rival = self.model.classes_[second : second + 1].tolist()[0]
+        row, reach = int(self.row[node]), float(self.reach[node])
+        return Suggestion(row, self._after[node], probability, rival, rival_probability, reach, unreached)
+
+    def _influence(self, columns: Array) -> Array:
+        """The diffusion applied to columns, as the fit applied it to the base output."""
+        operator = self.model.graph_.laplacian(torch.float64)
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the fit has said what there is to say of the step size
+            found = self.model.models_[0].diffusion(torch.as_tensor(columns), operator).numpy()
+        alone = self.model._unreached
+        found[alone] = columns[alone]
+        return np.asarray(found)
+
+
+def _columns(n: int, nodes: NDArray[np.int64]) -> Array:
+    """These columns of the identity matrix."""
+    found = np.zeros((n, len(nodes)))
+    found[nodes, np.arange(len(nodes))] = 1.0
+    return found

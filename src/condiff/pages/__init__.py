@@ -1,0 +1,1 @@
+"""Pages to look at: the report of results or of a model, and the diffusion explorer; one file each, no network."""

@@ -1,0 +1,432 @@
+"use strict";
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const $ = (id) => document.getElementById(id);
+  const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer;
+  const n = data.points, classes = data.classes.length, columns = classes - 1;
+  const positions = new Float32Array(bytes(data.positions));
+  const base = new Float32Array(bytes(data.base));
+  const labels = new Int16Array(bytes(data.labels));
+  const truth = data.truth && new Int16Array(bytes(data.truth));
+  const graph = {
+    indptr: new Uint32Array(bytes(data.indptr)),
+    indices: n <= 65536 ? new Uint16Array(bytes(data.indices)) : new Uint32Array(bytes(data.indices)),
+    weights: new Float32Array(bytes(data.weights)),
+  };
+  const flow = new Flow(graph, base, n, classes);
+
+  // ---- the state: what is wanted, and what is shown until that is computed ----------------------------------------
+  const positivity = data.positivity ?? Infinity, stability = data.stability ?? Infinity;
+  const strongest = 1.25 * (Number.isFinite(stability) ? stability : 2 * data.strength);
+  const mostLayers = Math.max(40, 2 * data.layers);
+  const wanted = { layers: data.layers, strength: data.strength };
+  const shown = { u: flow.base.slice(), layer: 0 };
+  let stale = false, playing = false, playFrom = 0, chosen = -1, hovered = -1;
+  const frames = [];
+
+  // Few layers change much and many little: the slider's places grow by squares.
+  const layersAt = (place) => Math.round(mostLayers * (place / 1000) ** 2);
+  const placeOf = (layers) => Math.round(1000 * Math.sqrt(layers / mostLayers));
+  const value = (u, i, k) => {
+    if (k < columns) return u[i * columns + k];
+    let rest = 1;
+    for (let j = 0; j < columns; j++) rest -= u[i * columns + j];
+    return rest;
+  };
+  const number = (x) => (!Number.isFinite(x) ? "overflow" : Math.abs(x) < 1e4 ? x.toFixed(3) : x.toExponential(1));
+  const name = (i) => (data.names ? data.names[i] : `point ${i + 1}`);
+
+  // Top class, its lead over the second, and whether every value is a probability.
+  const top = new Int16Array(n), lead = new Float32Array(n), sound = new Uint8Array(n);
+  const baseTop = new Int16Array(n);
+  function judge(u, into) {
+    let smallest = Infinity, largest = -Infinity;
+    for (let i = 0; i < n; i++) {
+      let first = -Infinity, second = -Infinity, at = 0, rest = 1, fine = 1;
+      for (let k = 0; k < classes; k++) {
+        const x = k < columns ? u[i * columns + k] : rest;
+        rest -= x;
+        if (x > first) { second = first; first = x; at = k; } else if (x > second) { second = x; }
+        if (!(x >= -1e-6 && x <= 1 + 1e-6)) fine = 0;
+        if (!(x >= smallest)) smallest = x;
+        if (!(x <= largest)) largest = x;
+      }
+      into[i] = at;
+      if (into === top) { lead[i] = first - second; sound[i] = fine; }
+    }
+    return [smallest, largest];
+  }
+  judge(flow.base, baseTop);
+
+  // ---- drawing ----------------------------------------------------------------------------------------------------
+  // Points are blended into the pixels by hand: thousands of discs a frame are too many for paths or stamps.
+  const canvas = $("stage"), pen = canvas.getContext("2d", { alpha: false, willReadFrequently: true });
+  const LEVELS = 24;
+  const place = new Float32Array(2 * n);
+  let radius = 4, ratio = 1, ink = "#000", bad = "#f00", grey = [0, 0, 0];
+  let ground = null, picture = null;
+  // Of a disc: the pixels it covers as steps from its centre, the part of the ground that shows through, and for each
+  // class and certainty what is added to that.
+  let disc = { dx: [], dy: [], through: [], added: [] };
+
+  function rgb(colour) {
+    pen.fillStyle = "#000";
+    pen.fillStyle = colour;
+    const text = pen.fillStyle;
+    return [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16));
+  }
+
+  function shade(code, level) {
+    const full = rgb(data.colours[code]), part = level / (LEVELS - 1);
+    return full.map((x, channel) => grey[channel] + part * (x - grey[channel]));
+  }
+
+  function makeDisc(rim) {
+    const dx = [], dy = [], through = [], parts = [];
+    const reach = Math.ceil(radius + 2 * ratio);
+    const cover = (distance, size) => Math.max(0, Math.min(1, size + 0.5 - distance));
+    for (let y = -reach; y <= reach; y++) {
+      for (let x = -reach; x <= reach; x++) {
+        const fill = cover(Math.hypot(x, y), radius), edge = cover(Math.hypot(x, y), radius + 0.8 * ratio);
+        if (edge > 0) {
+          dx.push(x); dy.push(y);
+          through.push((1 - edge) * (1 - fill));
+          parts.push([edge * (1 - fill), fill]);
+        }
+      }
+    }
+    const added = [];
+    for (let code = 0; code < classes; code++) {
+      for (let level = 0; level < LEVELS; level++) {
+        const colour = shade(code, level), channels = new Float32Array(3 * parts.length);
+        parts.forEach(([edge, fill], at) => {
+          for (let c = 0; c < 3; c++) channels[3 * at + c] = edge * rim[c] + fill * colour[c];
+        });
+        added.push(channels);
+      }
+    }
+    disc = { dx: Int16Array.from(dx), dy: Int16Array.from(dy), through: Float32Array.from(through), added };
+  }
+
+  function prepare() {
+    ratio = Math.min(window.devicePixelRatio || 1, 2);
+    const box = canvas.getBoundingClientRect();
+    canvas.width = Math.max(1, Math.round(box.width * ratio));
+    canvas.height = Math.max(1, Math.round(box.height * ratio));
+    const style = getComputedStyle(document.documentElement);
+    const [panel, neutral, line] = ["--panel", "--neutral", "--muted"].map((key) => style.getPropertyValue(key).trim());
+    [ink, bad] = ["--ink", "--bad"].map((key) => style.getPropertyValue(key).trim());
+    radius = ratio * Math.max(2.4, Math.min(6, 130 / Math.sqrt(n)));
+    grey = rgb(neutral);
+    makeDisc(rgb(panel));
+    let [left, right, low, high] = [Infinity, -Infinity, Infinity, -Infinity];
+    for (let i = 0; i < n; i++) {
+      left = Math.min(left, positions[2 * i]); right = Math.max(right, positions[2 * i]);
+      low = Math.min(low, positions[2 * i + 1]); high = Math.max(high, positions[2 * i + 1]);
+    }
+    const room = 4 * radius, wide = canvas.width - 2 * room, tall = canvas.height - 2 * room;
+    const scale = Math.max(0, Math.min(wide / (right - left || 1), tall / (high - low || 1)));
+    for (let i = 0; i < n; i++) {
+      place[2 * i] = canvas.width / 2 + scale * (positions[2 * i] - (left + right) / 2);
+      place[2 * i + 1] = canvas.height / 2 - scale * (positions[2 * i + 1] - (low + high) / 2);
+    }
+    pen.fillStyle = panel;
+    pen.fillRect(0, 0, canvas.width, canvas.height);
+    pen.strokeStyle = line;
+    pen.globalAlpha = Math.max(0.07, Math.min(0.28, 1500 / graph.indices.length));
+    pen.lineWidth = 0.8 * ratio;
+    pen.beginPath();
+    for (let i = 0; i < n; i++) {
+      for (let e = graph.indptr[i]; e < graph.indptr[i + 1]; e++) {
+        const j = graph.indices[e];
+        if (j > i) { pen.moveTo(place[2 * i], place[2 * i + 1]); pen.lineTo(place[2 * j], place[2 * j + 1]); }
+      }
+    }
+    pen.stroke();
+    pen.globalAlpha = 1;
+    ground = pen.getImageData(0, 0, canvas.width, canvas.height);
+    picture = new ImageData(canvas.width, canvas.height);
+  }
+
+  function levelOf(i) {
+    return Math.round((LEVELS - 1) * Math.sqrt(Math.min(1, Math.max(0, lead[i] || 0))));
+  }
+
+  function blend() {
+    const pixels = picture.data, { dx, dy, through, added } = disc;
+    const wide = canvas.width, tall = canvas.height;
+    pixels.set(ground.data);
+    for (let i = 0; i < n; i++) {
+      const x = Math.round(place[2 * i]), y = Math.round(place[2 * i + 1]);
+      const colour = added[top[i] * LEVELS + levelOf(i)];
+      for (let m = 0; m < dx.length; m++) {
+        const px = x + dx[m], py = y + dy[m];
+        if (px < 0 || py < 0 || px >= wide || py >= tall) continue;
+        const at = 4 * (py * wide + px), part = through[m];
+        pixels[at] = pixels[at] * part + colour[3 * m];
+        pixels[at + 1] = pixels[at + 1] * part + colour[3 * m + 1];
+        pixels[at + 2] = pixels[at + 2] * part + colour[3 * m + 2];
+      }
+    }
+    pen.putImageData(picture, 0, 0);
+  }
+
+  function ring(i, size, colour, width) {
+    pen.strokeStyle = colour;
+    pen.lineWidth = width * ratio;
+    pen.beginPath();
+    pen.arc(place[2 * i], place[2 * i + 1], size, 0, 2 * Math.PI);
+    pen.stroke();
+  }
+
+  // A disc that stands out, for the few points that do.
+  function large(i) {
+    const [r, g, b] = shade(top[i], levelOf(i));
+    pen.fillStyle = `rgb(${Math.round(r)} ${Math.round(g)} ${Math.round(b)})`;
+    pen.beginPath();
+    pen.arc(place[2 * i], place[2 * i + 1], 1.5 * radius, 0, 2 * Math.PI);
+    pen.fill();
+  }
+
+  function draw() {
+    blend();
+    pen.strokeStyle = bad;
+    pen.lineWidth = 1.3 * ratio;
+    pen.beginPath();
+    const reach = 1.25 * radius;
+    for (let i = 0; i < n; i++) {
+      if (!sound[i]) {
+        const x = place[2 * i], y = place[2 * i + 1];
+        pen.moveTo(x, y - reach); pen.lineTo(x + reach, y); pen.lineTo(x, y + reach); pen.lineTo(x - reach, y); pen.closePath();
+      }
+    }
+    pen.stroke();
+    for (let i = 0; i < n; i++) {
+      if (labels[i] >= 0) { large(i); ring(i, 1.5 * radius, ink, 2); }
+    }
+    for (const i of flow.held.keys()) {
+      large(i);
+      ring(i, 1.5 * radius, ink, 2);
+      ring(i, 2.2 * radius, ink, 2);
+    }
+    const looked = chosen >= 0 ? chosen : hovered;
+    if (looked >= 0) {
+      pen.strokeStyle = ink;
+      pen.lineWidth = 1.2 * ratio;
+      pen.beginPath();
+      for (let e = graph.indptr[looked]; e < graph.indptr[looked + 1]; e++) {
+        const j = graph.indices[e];
+        pen.moveTo(place[2 * looked], place[2 * looked + 1]);
+        pen.lineTo(place[2 * j], place[2 * j + 1]);
+      }
+      pen.stroke();
+      large(looked);
+      ring(looked, 1.7 * radius, chosen >= 0 ? bad : ink, 2);
+    }
+  }
+
+  // ---- words ------------------------------------------------------------------------------------------------------
+  function write(id, text) {
+    if ($(id).textContent !== text) $(id).textContent = text;
+  }
+
+  function tell([smallest, largest]) {
+    let right = 0, changed = 0, broken = 0;
+    for (let i = 0; i < n; i++) {
+      if (truth && top[i] === truth[i]) right++;
+      if (top[i] !== baseTop[i]) changed++;
+      if (!sound[i]) broken++;
+    }
+    if (truth) write("right", `${((100 * right) / n).toFixed(1)} %`);
+    write("changed", changed.toLocaleString("en"));
+    write("smallest", number(smallest));
+    write("largest", number(largest));
+    const s = wanted.strength;
+    const state = s <= positivity * (1 + 1e-6) ? "good" : s <= stability ? "amber" : "bad";
+    const outside = broken ? ` ${broken.toLocaleString("en")} ${broken === 1 ? "point is" : "points are"} outside [0, 1] now.` : "";
+    $("verdict").dataset.state = state;
+    write("verdict", {
+      good: "Certified: every layer is an average, so probabilities stay probabilities.",
+      amber: `Past the positivity limit: a layer overshoots some averages, and u may leave [0, 1].${outside}`,
+      bad: `Past the stability limit: some patterns grow with every layer.${outside}`,
+    }[state]);
+  }
+
+  function describe() {
+    const i = chosen >= 0 ? chosen : hovered;
+    if (i < 0) return write("point", "Move over a point, or focus the map and use the arrow keys.");
+    const best = (u) => {
+      let at = 0;
+      for (let k = 1; k < classes; k++) if (value(u, i, k) > value(u, i, at)) at = k;
+      return `${data.classes[at]} ${number(value(u, i, at))}`;
+    };
+    const held = flow.held.has(i) ? ` Held at ${data.classes[flow.held.get(i)]}.` : "";
+    const trained = labels[i] >= 0 ? ` Trained on as ${data.classes[labels[i]]}.` : "";
+    const near = [];
+    for (let e = graph.indptr[i]; e < graph.indptr[i + 1]; e++) if (graph.indices[e] !== i) near.push(graph.indices[e]);
+    const agree = near.filter((j) => top[j] === top[i]).length;
+    write("point", `${name(i)}: network alone ${best(flow.base)}, now ${best(shown.u)}; ${agree} of ${near.length} neighbours agree.${trained}${held}`);
+  }
+
+  function controls() {
+    write("layers-value", wanted.layers.toLocaleString("en"));
+    write("strength-value", wanted.strength.toPrecision(3));
+    write("time", (wanted.layers * wanted.strength).toPrecision(3));
+    $("layers").value = placeOf(wanted.layers);
+    $("layers").setAttribute("aria-valuetext", `${wanted.layers} layers`);
+    $("strength").value = Math.round((1000 * wanted.strength) / strongest);
+    $("strength").setAttribute("aria-valuetext", wanted.strength.toPrecision(3));
+    write("held-count", flow.held.size ? `${flow.held.size} held` : "none held");
+    $("release").disabled = !flow.held.size;
+  }
+
+  // ---- the loop: at most a few milliseconds of layers a frame, so that the page stays quick at any size ---------------
+  let queued = false;
+  function ask() {
+    stale = true;
+    if (!queued) { queued = true; requestAnimationFrame(frame); }
+  }
+
+  function frame() {
+    queued = false;
+    const began = performance.now();
+    if (playing) {
+      // Faster and faster, because late layers change less and less.
+      const next = Math.min(playFrom, Math.max(wanted.layers + 1, Math.round(wanted.layers * 1.025)));
+      wanted.layers = next;
+      controls();
+      if (next === playFrom) setPlaying(false);
+    }
+    // A computation under way is finished before a newer wish is taken up, or dragging would never show anything.
+    if (flow.done || playing) {
+      flow.setStrength(wanted.strength);
+      flow.goTo(wanted.layers);
+    }
+    if (flow.advance(8)) {
+      shown.u.set(flow.current);
+      shown.layer = flow.layer;
+      tell(judge(shown.u, top));
+      describe();
+      draw();
+    }
+    frames.push(performance.now() - began);
+    if (frames.length > 240) frames.shift();
+    stale = playing || !flow.done || flow.target !== wanted.layers || flow.strength !== wanted.strength;
+    if (stale) { queued = true; requestAnimationFrame(frame); }
+  }
+
+  function setPlaying(on) {
+    playing = on;
+    write("play-sign", on ? "❚❚" : "▶");
+    write("play-text", on ? "Pause" : "Play");
+  }
+
+  // ---- hands ------------------------------------------------------------------------------------------------------
+  $("play").addEventListener("click", () => {
+    if (!playing) {
+      playFrom = wanted.layers || data.layers || mostLayers / 2;
+      wanted.layers = 0;
+    }
+    setPlaying(!playing);
+    controls();
+    ask();
+  });
+  $("layers").addEventListener("input", (event) => {
+    setPlaying(false);
+    wanted.layers = layersAt(Number(event.target.value));
+    controls();
+    ask();
+  });
+  function setStrength(strength) {
+    wanted.strength = strength;
+    controls();
+    ask();
+  }
+  $("strength").addEventListener("input", (event) => setStrength((strongest * Number(event.target.value)) / 1000));
+  for (const [id, title, limit] of [["to-positivity", "positivity", positivity], ["to-stability", "stability", stability]]) {
+    $(id).textContent = `${title} limit ${Number.isFinite(limit) ? limit.toPrecision(3) : "none"}`;
+    $(id).disabled = !Number.isFinite(limit);
+    $(id).addEventListener("click", () => setStrength(limit));
+  }
+  const part = (limit) => Math.min(1, limit / strongest);
+  $("zone-good").style.width = `${100 * part(positivity)}%`;
+  $("zone-amber").style.width = `${100 * Math.max(0, part(stability) - part(positivity))}%`;
+  $("zone-bad").style.width = `${100 * (1 - Math.max(part(stability), part(positivity)))}%`;
+  write("layers-max", `${mostLayers.toLocaleString("en")} layers`);
+
+  const brush = () => Number(document.querySelector("input[name=brush]:checked").value);
+  function label(i, code) {
+    flow.hold(i, flow.held.get(i) === code ? null : code);
+    flow.goTo(wanted.layers);
+    controls();
+    ask();
+  }
+  $("release").addEventListener("click", () => {
+    flow.releaseAll();
+    flow.goTo(wanted.layers);
+    controls();
+    ask();
+    canvas.focus();
+  });
+
+  function nearest(event) {
+    const box = canvas.getBoundingClientRect();
+    const x = (event.clientX - box.left) * ratio, y = (event.clientY - box.top) * ratio;
+    let best = -1, distance = (14 * ratio) ** 2;
+    for (let i = 0; i < n; i++) {
+      const d = (place[2 * i] - x) ** 2 + (place[2 * i + 1] - y) ** 2;
+      if (d < distance) { distance = d; best = i; }
+    }
+    return best;
+  }
+  canvas.addEventListener("pointermove", (event) => {
+    const i = nearest(event);
+    if (i !== hovered) { hovered = i; chosen = -1; ask(); }
+  });
+  canvas.addEventListener("pointerleave", () => { hovered = -1; ask(); });
+  canvas.addEventListener("click", (event) => {
+    const i = nearest(event);
+    if (i >= 0) label(i, brush());
+  });
+
+  const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+  function move([dx, dy]) {
+    if (chosen < 0) { chosen = hovered >= 0 ? hovered : Math.max(0, labels.findIndex((code) => code >= 0)); return; }
+    let best = -1, cost = Infinity;
+    for (let i = 0; i < n; i++) {
+      const x = place[2 * i] - place[2 * chosen], y = place[2 * i + 1] - place[2 * chosen + 1];
+      const along = x * dx + y * dy, aside = Math.abs(x * dy - y * dx);
+      if (i !== chosen && along > 0 && along >= aside && along + 2 * aside < cost) { cost = along + 2 * aside; best = i; }
+    }
+    if (best >= 0) chosen = best;
+  }
+  canvas.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.altKey || event.metaKey) return;
+    if (ARROWS[event.key]) move(ARROWS[event.key]);
+    else if (event.key === "Escape") chosen = -1;
+    else if (chosen >= 0 && (event.key === "Enter" || event.key === " ")) label(chosen, brush());
+    else if (chosen >= 0 && event.key >= "1" && event.key <= "9" && Number(event.key) <= classes) label(chosen, Number(event.key) - 1);
+    else return;
+    event.preventDefault();
+    ask();
+  });
+  canvas.addEventListener("blur", () => { chosen = -1; ask(); });
+
+  function renew() { prepare(); ask(); }
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", renew);
+  new ResizeObserver(renew).observe(canvas);
+  prepare();
+  controls();
+  ask();
+
+  // For the console: explorer.u() gives the outputs that are shown, row by row.
+  window.explorer = {
+    u: () => Array.from({ length: n }, (_, i) => Array.from({ length: classes }, (_, k) => value(shown.u, i, k))),
+    state: () => ({ ...wanted, layer: shown.layer, settled: !stale && !queued, held: Object.fromEntries(flow.held), playing }),
+    frames: () => frames.slice(),
+    place: (i) => {
+      const box = canvas.getBoundingClientRect();
+      return [box.left + place[2 * i] / ratio, box.top + place[2 * i + 1] / ratio];
+    },
+  };
+})();

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.cli.conftest import Run
+
+
+def test_a_model(condiff: Run, flowers: Path) -> None:
+    model = flowers.with_name("model")
+    fitted = condiff("fit", flowers, "--target", "species", "--out", model, "--layers", 10)
+    assert f"condiff report {model}" in fitted.out
+    result = condiff("report", model)
+    assert (result.code, result.err) == (0, "")
+    assert f"written to {model / 'report.html'}" in result.out
+    page = (model / "report.html").read_text(encoding="utf-8")
+    assert "species of flowers.csv, learnt from 21 labelled" in page
+    assert "f0" in page and f"condiff fit {flowers}" in page
+    # A report in its folder does not keep a model from being read or replaced.
+    assert condiff("predict", model, flowers, "--out", flowers.with_name("answers.csv")).code == 0
+    assert condiff("fit", flowers, "--target", "species", "--out", model, "--layers", 0).code == 0
+
+
+def test_committed_results_as_json(condiff: Run, tmp_path: Path) -> None:
+    out = tmp_path / "node.html"
+    folder = Path(__file__).parents[2] / "results" / "node-costs"
+    result = condiff("report", folder, "--out", out, "--json")
+    assert (result.code, result.err) == (0, "")
+    assert json.loads(result.out) == [{"folder": str(folder), "out": str(out), "bytes": out.stat().st_size}]
+
+
+def test_a_folder_of_something_else(condiff: Run, tmp_path: Path) -> None:
+    condiff("report", tmp_path).assert_failed("holds neither results", "condiff reproduce, ablate, demo or fit")
+    condiff("report", tmp_path / "none").assert_failed("does not exist")
+    assert list(tmp_path.iterdir()) == []
