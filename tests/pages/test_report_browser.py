@@ -34,8 +34,17 @@ def column(page: Any, number: int, table: int = 0) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("name", ["node", "covid", "node-ablation", "demo", "model"])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("name", "scheme"),
+    [
+        ("node", "light"),
+        ("covid", "dark"),
+        ("node-ablation", "light"),
+        ("demo", "dark"),
+        ("model", "light"),
+        ("model", "dark"),
+    ],
+)
 def test_it_opens_and_is_accessible(
     open_page: Open, pages: dict[str, Path], accessible: Callable[[Any], None], name: str, scheme: str
 ) -> None:

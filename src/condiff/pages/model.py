@@ -127,14 +127,14 @@ def _score(found: Inspection) -> Html:
 
 def _map(found: Inspection) -> Html:
     model = found.model
-    places = plane(model._domain.features.scaled(model._domain.points))
+    places = plane(found.points)
     if isinstance(model, COINClassifier):
-        codes = model._outputs.argmax(axis=1)
-        changed = model._base.argmax(axis=1) != codes
+        codes = found.outputs.argmax(axis=1)
+        changed = found.base.argmax(axis=1) != codes
         names = [str(label) for label in model.classes_.tolist()]
         labelled = np.array([label is not None for label in found.label])
         return point_map(places, codes, names, labelled, changed)
-    values = np.asarray([np.ravel(value)[0] for value in found._after], dtype=np.float64)
+    values = np.asarray([np.ravel(value)[0] for value in found.after], dtype=np.float64)
     # Five equal parts of the values, from low to high.
     edges = np.quantile(values, [0.2, 0.4, 0.6, 0.8])
     codes = np.searchsorted(edges, values)

@@ -155,12 +155,12 @@ def scene_of_model(
         raise InvalidInputError(f"the explorer tells {MOST_CLASSES} classes apart, not {n_classes}")
     index = {label: code for code, label in enumerate(model.classes_.tolist())}
     labels = np.array([-1 if label is None else index[label] for label in found.label], dtype=np.int16)
-    places = _places(model, layout) if positions is None else np.asarray(positions, dtype=np.float64)[found.row]
+    places = _places(found.points, layout) if positions is None else np.asarray(positions, dtype=np.float64)[found.row]
     return Scene(
         name=name,
         positions=places.astype(np.float32),
         weights=sp.csr_array(model.graph_.weights.astype(np.float32)),
-        base=model._base[:, :-1].astype(np.float32),
+        base=found.base[:, :-1].astype(np.float32),
         classes=tuple(map(str, model.classes_.tolist())),
         labels=labels,
         truth=None if truth is None else np.asarray(truth, dtype=np.int16)[found.row],
@@ -240,8 +240,7 @@ def _embedding(path: Path, n_rows: int) -> NDArray[np.float64] | None:
     return np.asarray(found, dtype=np.float64)
 
 
-def _places(model: COINClassifier, layout: Layout) -> NDArray[np.float64]:
-    points = model._domain.features.scaled(model._domain.points)
+def _places(points: Any, layout: Layout) -> NDArray[np.float64]:
     n, width = points.shape
     chosen = ("tsne" if width > 2 and 30 < n <= _TSNE_UP_TO else "pca") if layout == "auto" else layout
     if chosen == "pca" or width <= 2:

@@ -61,13 +61,10 @@
   // ---- drawing ----------------------------------------------------------------------------------------------------
   // Points are blended into the pixels by hand: thousands of discs a frame are too many for paths or stamps.
   const canvas = $("stage"), pen = canvas.getContext("2d", { alpha: false, willReadFrequently: true });
-  const LEVELS = 24;
   const place = new Float32Array(2 * n);
   let radius = 4, ratio = 1, ink = "#000", bad = "#f00", grey = [0, 0, 0];
   let ground = null, picture = null;
-  // Of a disc: the pixels it covers as steps from its centre, the part of the ground that shows through, and for each
-  // class and certainty what is added to that.
-  let disc = { dx: [], dy: [], through: [], added: [] };
+  let disc = null;
 
   function rgb(colour) {
     pen.fillStyle = "#000";
@@ -81,33 +78,6 @@
     return full.map((x, channel) => grey[channel] + part * (x - grey[channel]));
   }
 
-  function makeDisc(rim) {
-    const dx = [], dy = [], through = [], parts = [];
-    const reach = Math.ceil(radius + 2 * ratio);
-    const cover = (distance, size) => Math.max(0, Math.min(1, size + 0.5 - distance));
-    for (let y = -reach; y <= reach; y++) {
-      for (let x = -reach; x <= reach; x++) {
-        const fill = cover(Math.hypot(x, y), radius), edge = cover(Math.hypot(x, y), radius + 0.8 * ratio);
-        if (edge > 0) {
-          dx.push(x); dy.push(y);
-          through.push((1 - edge) * (1 - fill));
-          parts.push([edge * (1 - fill), fill]);
-        }
-      }
-    }
-    const added = [];
-    for (let code = 0; code < classes; code++) {
-      for (let level = 0; level < LEVELS; level++) {
-        const colour = shade(code, level), channels = new Float32Array(3 * parts.length);
-        parts.forEach(([edge, fill], at) => {
-          for (let c = 0; c < 3; c++) channels[3 * at + c] = edge * rim[c] + fill * colour[c];
-        });
-        added.push(channels);
-      }
-    }
-    disc = { dx: Int16Array.from(dx), dy: Int16Array.from(dy), through: Float32Array.from(through), added };
-  }
-
   function prepare() {
     ratio = Math.min(window.devicePixelRatio || 1, 2);
     const box = canvas.getBoundingClientRect();
@@ -118,7 +88,7 @@
     [ink, bad] = ["--ink", "--bad"].map((key) => style.getPropertyValue(key).trim());
     radius = ratio * Math.max(2.4, Math.min(6, 130 / Math.sqrt(n)));
     grey = rgb(neutral);
-    makeDisc(rgb(panel));
+    disc = makeDisc(radius, 0.8 * ratio, rgb(panel), classes, shade);
     let [left, right, low, high] = [Infinity, -Infinity, Infinity, -Infinity];
     for (let i = 0; i < n; i++) {
       left = Math.min(left, positions[2 * i]); right = Math.max(right, positions[2 * i]);
@@ -415,9 +385,8 @@
   function renew() { prepare(); ask(); }
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", renew);
   new ResizeObserver(renew).observe(canvas);
-  prepare();
+  renew();
   controls();
-  ask();
 
   // For the console: explorer.u() gives the outputs that are shown, row by row.
   window.explorer = {
