@@ -9,6 +9,7 @@ from types import ModuleType
 from condiff.baselines import node as node_methods
 from condiff.baselines import tabular as tabular_methods
 from condiff.baselines import temporal as temporal_methods
+from condiff.experiments.scale import exponents
 from condiff.experiments.tables import demo_markdown, markdown, put_table
 from condiff.files import write_text
 from condiff.theory.zoo import zoo_markdown
@@ -49,6 +50,54 @@ def speed_markdown(rows: list[dict]) -> str:
     return "\n".join(lines)
 
 
+def scale_markdown(rows: list[dict]) -> str:
+    """Time, memory and accuracy of every method at every size, and the exponents of time."""
+    lines = [
+        "| method | points | time | peak memory | accuracy | best possible |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for row in rows:
+        if row["method"] == "products":
+            continue
+        start = f"| {row['method']} | {row['points']:,} |"
+        if row["status"] != "ok":
+            lines.append(f"{start} gave up: {row['reason']} | | | |")
+            continue
+        shares = f"{100 * row['accuracy']:.2f} | {100 * row['best_accuracy']:.2f} |"
+        lines.append(f"{start} {duration(row['seconds'])} | {row['memory_mb'] / 1024:.1f} GB | {shares}")
+    slopes = ", ".join(f"{method} {slope:.2f}" for method, slope in exponents(rows).items())
+    made = rows[0]["made"]
+    return "\n".join(
+        [*lines, "", f"Exponents of time from 62,500 points on: {slopes}. {made['machine']}, {made['date']}."]
+    )
+
+
+def scale_parts_markdown(rows: list[dict]) -> str:
+    """Where COIN's time goes."""
+    parts = ("neighbours", "graph", "fit", "predict")
+    lines = [f"| points | {' | '.join(parts)} | recall | new points |", "| ---: |" + " ---: |" * (len(parts) + 2)]
+    for row in rows:
+        if row["method"] == "COIN" and row["status"] == "ok":
+            times = " | ".join(duration(row[f"seconds_{part}"]) for part in parts)
+            lines.append(f"| {row['points']:,} | {times} | {row['recall']:.3f} | {100 * row['new_accuracy']:.2f} |")
+    return "\n".join(lines)
+
+
+def products_markdown(rows: list[dict]) -> str:
+    """The diffusion on a graph of ogbn-products' size."""
+    lines = ["| nodes | stored entries | columns | layers | time | bandwidth | triad | share | peak memory |"]
+    lines.append("|" + " ---: |" * 9)
+    for row in rows:
+        if row["method"] == "products" and row["status"] == "ok":
+            speeds = f"{row['bytes_a_second'] / 1e9:.1f} GB/s | {row['triad_bytes_a_second'] / 1e9:.1f} GB/s"
+            sizes = f"{row['nodes']:,} | {row['entries']:,} | {row['columns']} | {row['layers']}"
+            lines.append(
+                f"| {sizes} | {duration(row['seconds'])} | {speeds} | {100 * row['share_of_triad']:.0f} % "
+                f"| {row['memory_mb'] / 1024:.1f} GB |"
+            )
+    return "\n".join(lines)
+
+
 def duration(seconds: float) -> str:
     """A time as one reads it."""
     if seconds < 0.1:
@@ -77,6 +126,10 @@ update(
 speed = json.loads(Path("results/speed/bench.json").read_text())
 update("docs/theory.md", {"axiom table": zoo_markdown()})
 update("docs/performance.md", {"speed table": speed_markdown(speed)})
+if Path("results/scale/bench.json").exists():
+    scale = json.loads(Path("results/scale/bench.json").read_text())
+    parts = {"scale parts": scale_parts_markdown(scale), "products table": products_markdown(scale)}
+    update("docs/scale.md", {"scale table": scale_markdown(scale)} | parts)
 for source, target in (
     ("results/node/accuracy.png", "node-accuracy.png"),
     ("results/node-costs/time.png", "node-time.png"),
@@ -88,6 +141,7 @@ for source, target in (
     ("results/prostate/curves.png", "prostate-curves.png"),
     ("results/prostate/genes.png", "prostate-genes.png"),
     ("results/speed/growth.png", "speed-growth.png"),
+    ("results/scale/bench.png", "scale.png"),
     ("results/theory/certified.png", "certified.png"),
 ):
     if Path(source).exists():

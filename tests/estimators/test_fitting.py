@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.datasets import make_moons
 
-from condiff import COINClassifier, COINRegressor
+from condiff import COINClassifier, COINRegressor, load
+from condiff.graph import neighbours
+from condiff.training import engines, streamed
 
 X, Y = make_moons(120, noise=0.08, random_state=0)
 SETTINGS: dict[str, Any] = {"epochs": 25, "n_inits": 2, "folds": 3}
@@ -44,6 +47,58 @@ def test_the_reference_gives_the_same_values() -> None:
 def test_verbose_says_which_engine_and_why(engine: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     COINClassifier(engine=engine, verbose=True, **SETTINGS).fit(X, _labels(2))
     assert said in capsys.readouterr().out
+
+
+def test_streaming_gives_the_same_answers_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    usual = COINClassifier(**SETTINGS).fit(X, _labels(8))
+    values = np.where(np.arange(len(X)) % 8 == 0, X[:, 0], np.nan)
+    usual_values = COINRegressor(**SETTINGS).fit(X, values)
+    monkeypatch.setattr(engines, "LARGEST_PROJECTION", 0)
+    monkeypatch.setattr(streamed, "BATCH", 50)
+    for share in (0.0, 1.0):  # by products, or with the rows held
+        monkeypatch.setattr(streamed, "HELD_SHARE", share)
+        large = COINClassifier(verbose=True, **SETTINGS).fit(X, _labels(8))
+        assert "engine streamed: the diffusion's rows" in capsys.readouterr().out
+        np.testing.assert_allclose(large.predict_proba(X), usual.predict_proba(X), atol=1e-4)
+        assert large.cv_score_ == usual.cv_score_
+        np.testing.assert_allclose(
+            COINRegressor(**SETTINGS).fit(X, values).predict(X), usual_values.predict(X), atol=1e-4
+        )
+
+
+def test_single_precision_and_mapped_rows_are_fitted_as_they_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    single = X.astype(np.float32)
+    np.save(tmp_path / "x.npy", single)
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    plain = COINClassifier(**SETTINGS).fit(single, _labels(8))
+    model = COINClassifier(verbose=True, **SETTINGS).fit(mapped, _labels(8))
+    assert "graph of 120 points; neighbours are exact" in capsys.readouterr().out
+    assert model._domain.points.dtype == np.float32
+    np.testing.assert_array_equal(model.predict_proba(mapped), plain.predict_proba(single))
+    # Rows are found again by their values, whatever their precision.
+    np.testing.assert_array_equal(model.predict_proba(single.astype(np.float64)), plain.predict_proba(single))
+    double = COINClassifier(**SETTINGS).fit(single.astype(np.float64), _labels(8))
+    np.testing.assert_allclose(model.predict_proba(single), double.predict_proba(single), atol=1e-3)
+
+
+def test_an_approximate_graph_tells_its_recall(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("faiss", reason="faiss is not installed")
+    monkeypatch.setattr(neighbours, "FAISS_FROM", 100)
+    points, y = make_moons(900, noise=0.08, random_state=0)
+    labels = np.where(np.arange(900) % 30 == 0, y, -1)
+    model = COINClassifier(verbose=True, **SETTINGS).fit(points, labels)
+    told = capsys.readouterr().out
+    assert f"faiss found {100 * model._domain.recall:.1f} %" in told or "neighbours are exact" in told
+    assert model._domain.recall > 0.9
+    loaded = load(model.save(tmp_path / "model"))
+    assert loaded._domain.recall == model._domain.recall
+    np.testing.assert_array_equal(loaded.predict(points), model.predict(points))
 
 
 def test_other_engines_are_refused() -> None:

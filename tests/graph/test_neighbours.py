@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,6 @@ def brute_force(points: Any, k: int, queries: Any = None, metric: str = "euclide
 def check(found: neighbours.Neighbours, expected: tuple[np.ndarray, np.ndarray], tolerance: float = 1e-12) -> None:
     np.testing.assert_array_equal(found.indices, expected[0])
     np.testing.assert_allclose(found.distances, expected[1], rtol=tolerance, atol=tolerance)
-    assert found.indices.dtype == np.int64
     assert found.distances.dtype == np.float64
 
 
@@ -181,16 +181,67 @@ def recall(found: neighbours.Neighbours, exact: neighbours.Neighbours) -> float:
     )
 
 
-def test_faiss_finds_almost_all_neighbours_of_clustered_points() -> None:
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_faiss_finds_the_asked_for_share_and_says_which(dtype: type) -> None:
     pytest.importorskip("faiss", reason="faiss is not installed")
-    points = clusters(4000, 16)
-    exact, found = nearest(points, 10, search="exact"), nearest(points, 10, search="faiss")
-    assert recall(found, exact) > 0.95
+    points = clusters(4000, 16).astype(dtype)
+    exact, found = nearest(points, 10, search="exact"), nearest(points, 10, search="faiss", recall=0.97)
+    assert exact.recall == 1.0
+    assert found.recall == pytest.approx(recall(found, exact), abs=0.015)
+    assert found.recall > 0.95
+    assert found.indices.dtype == np.int32
+    assert found.distances.dtype == dtype
     assert found.indices[:, 0].tolist() == list(range(4000))
     assert np.all(found.distances[:, 0] == 0)
     assert np.all(np.diff(found.distances, axis=1) >= 0)
-    again = nearest(points, 10, search="faiss")
+    same = found.indices == exact.indices
+    assert same.mean() > 0.8
+    np.testing.assert_allclose(
+        found.distances[same], exact.distances[same], rtol=1e-5 if dtype == np.float32 else 1e-12
+    )
+    again = nearest(points, 10, search="faiss", recall=0.97)
     np.testing.assert_array_equal(found.indices, again.indices)
+
+
+def test_a_lower_recall_visits_fewer_cells() -> None:
+    pytest.importorskip("faiss", reason="faiss is not installed")
+    points = clusters(4000, 16).astype(np.float32)
+    low, high = (nearest(points, 10, search="faiss", recall=asked).recall for asked in (0.3, 1.0))
+    assert low < 0.97 < 0.99 < high
+
+
+def test_a_memory_mapped_file_is_searched_in_place(tmp_path: Path) -> None:
+    pytest.importorskip("faiss", reason="faiss is not installed")
+    points = clusters(3000, 8).astype(np.float32)
+    np.save(tmp_path / "points.npy", points)
+    mapped = np.load(tmp_path / "points.npy", mmap_mode="r")
+    found, expected = nearest(mapped, 5, search="faiss"), nearest(points, 5, search="faiss")
+    np.testing.assert_array_equal(found.indices, expected.indices)
+    np.testing.assert_array_equal(found.distances, expected.distances)
+    np.testing.assert_array_equal(
+        nearest(mapped, 5, search="exact").indices, nearest(points, 5, search="exact").indices
+    )
+
+
+def test_an_offset_costs_faiss_no_neighbours() -> None:
+    pytest.importorskip("faiss", reason="faiss is not installed")
+    points = clusters(3000, 8)
+    shifted = nearest(points + 1e7, 6, search="faiss", recall=1.0)
+    assert recall(shifted, nearest(points, 6, search="exact")) > 0.99
+
+
+def test_duplicates_keep_a_point_first_under_faiss() -> None:
+    pytest.importorskip("faiss", reason="faiss is not installed")
+    points = np.repeat(clusters(100, 4), 30, axis=0).astype(np.float32)
+    found = nearest(points, 4, search="faiss")
+    assert found.indices[:, 0].tolist() == list(range(3000))
+    assert np.all(found.distances == 0)
+
+
+@pytest.mark.parametrize("asked", [0.0, 1.5, float("nan")])
+def test_a_recall_out_of_bounds(asked: float) -> None:
+    with pytest.raises(InvalidInputError, match="recall must be above 0 and at most 1"):
+        nearest(clusters(50, 3), 2, recall=asked)
 
 
 def test_faiss_takes_over_past_its_threshold(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from condiff.errors import InvalidInputError
+from condiff.graph import Graph
 from condiff.graph.sparse import Pattern, SparseMatrix, dropout
 
 
@@ -218,3 +219,24 @@ def test_impossible_probabilities_are_refused(probability: float) -> None:
         dropout(torch.ones(3), probability)
     with pytest.raises(InvalidInputError, match="below 1"):
         dropout(torch.ones(3), probability, training=False)
+
+
+@pytest.mark.parametrize("size", [1, 5, 1000])
+def test_blocks_of_rows_cover_every_entry(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    monkeypatch.setattr("condiff.graph.sparse._BLOCK", size)
+    counts = torch.tensor([0, 3, 0, 7, 1, 0])
+    crow = torch.cat([torch.zeros(1, dtype=torch.int32), counts.cumsum(0).to(torch.int32)])
+    pattern = Pattern(crow, torch.zeros(11, dtype=torch.int32), 4)
+    found = list(pattern.row_blocks())
+    assert torch.equal(torch.cat([rows for rows, _ in found]), pattern.rows)
+    assert [entries.start for _, entries in found[1:]] == [entries.stop for _, entries in found[:-1]]
+    assert (found[0][1].start, found[-1][1].stop) == (0, 11)
+    assert (len(found) == 1) == (size == 1000)
+
+
+def test_degrees_and_diagonals_do_not_depend_on_the_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    weights = np.abs(random_matrix(30, 30))
+    monkeypatch.setattr("condiff.graph.sparse._BLOCK", 7)
+    operator = Graph.of(weights).laplacian(torch.float64)
+    np.testing.assert_allclose(operator.degree.numpy(), weights.sum(axis=1))
+    np.testing.assert_allclose(operator.diagonal.numpy(), weights.sum(axis=1) - weights.diagonal())

@@ -13,10 +13,19 @@ from condiff.cli.output import console, note, print_json, typed
 
 def command(
     tasks: Annotated[
-        list[str], typer.Argument(metavar="TASK...", help="node, fewshot, covid, prostate; or all of them: all.")
+        list[str],
+        typer.Argument(metavar="TASK...", help="node, fewshot, covid, prostate, or all of these: all; or scale."),
     ],
     repeats: Annotated[int, typer.Option(min=1, help="Turns of each; medians are shown.")] = 3,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads of both; one a core by default.")] = None,
+    points: Annotated[
+        list[int] | None, typer.Option(metavar="N", help="Of scale: a number of points; several may be given.")
+    ] = None,
+    method: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Of scale: only this method.")] = None,
+    products: Annotated[
+        bool, typer.Option("--products", help="Of scale: a diffusion on a graph as large as ogbn-products.")
+    ] = False,
+    limit: Annotated[float, typer.Option(min=1, help="Of scale: seconds after which a method gives up.")] = 1800.0,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the JSON here too.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON list and nothing else.")] = False,
 ) -> None:
@@ -26,7 +35,11 @@ def command(
     cores. Where it takes minutes, it is timed over a few epochs and extended to the paper's number of them. Keep the
     machine idle meanwhile.
 
-    Example: [bold]condiff bench node fewshot[/bold]
+    The task scale is another: COIN on up to a million made-up points whose best accuracy is known, beside other
+    methods, each in a process of its own. Results go to --out, results/scale/bench.json by default, with a picture
+    beside it; what the file holds already is not run again.
+
+    Example: [bold]condiff bench node fewshot[/bold] or [bold]condiff bench scale --points 62500 --products[/bold]
     """
     import json as codec
     import os
@@ -38,10 +51,20 @@ def command(
     from condiff.experiments.speed import TASKS, measure
     from condiff.files import write_text
 
+    if "scale" in tasks:
+        if len(tasks) > 1:
+            raise InvalidInputError("scale is run by itself: leave out the other tasks")
+        from condiff.cli.bench_scale import bench_scale
+
+        target = out or Path("results/scale/bench.json")
+        bench_scale(points or (), method or (), products, limit, threads or os.cpu_count() or 1, target, json)
+        return
     wanted = list(TASKS) if "all" in tasks else list(dict.fromkeys(tasks))
     for task in wanted:
         if task not in TASKS:
-            raise InvalidInputError(f"unknown task {task!r}{did_you_mean(task, TASKS)}: known are {', '.join(TASKS)}")
+            raise InvalidInputError(
+                f"unknown task {task!r}{did_you_mean(task, TASKS)}: known are {', '.join(TASKS)}, scale"
+            )
     torch.set_num_threads(threads or os.cpu_count() or 1)
     made = provenance(typed())
     rows = [

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="A CSV, TSV, Parquet or NPZ file.")],
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="A CSV, TSV, Parquet, NPZ or NPY file.")],
     target: Annotated[
         str, typer.Option(metavar="COLUMN", help="The column to learn; leave its cells empty where you do not know.")
     ],

@@ -20,7 +20,7 @@ from condiff.files import atomic_path
 
 def command(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A folder that condiff fit wrote.")],
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="A CSV, TSV, Parquet or NPZ file.")],
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="A CSV, TSV, Parquet, NPZ or NPY file.")],
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the answers: .csv or .parquet.")],
     json: Annotated[bool, typer.Option("--json", help="Print one JSON list and nothing else.")] = False,
 ) -> None:

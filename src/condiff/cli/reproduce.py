@@ -30,6 +30,7 @@ def command(
     import_splits: options.ImportSplits = None,
     export_splits: options.ExportSplits = None,
     jobs: options.Jobs = None,
+    cluster: options.Cluster = None,
     out: options.Out = Path("condiff-results"),
     pictures: options.Pictures = True,
     json: options.Json = False,
@@ -53,6 +54,7 @@ def command(
     """
     from condiff.cli.sweeping import follow
     from condiff.experiments import figures
+    from condiff.experiments.cluster import AHEAD, cluster_pool
     from condiff.experiments.plans import FewShotWish, Wish, plan
     from condiff.experiments.pool import process_pool
     from condiff.experiments.provenance import provenance
@@ -61,6 +63,8 @@ def command(
     from condiff.experiments.store import Store
     from condiff.experiments.tables import terminal_table
 
+    if jobs is not None and cluster is not None:
+        raise InvalidInputError("--jobs is for processes of this machine: leave it out with --cluster")
     if pictures:
         figures.require_matplotlib()  # now rather than in an hour
     if dataset is not None or backbone is not None:
@@ -82,8 +86,9 @@ def command(
     work = plan(wish)
     made = provenance(typed())
     with Store(out / STORE) as store:
-        with process_pool(jobs) as pool:
-            follow(sweep(work.jobs, store, pool, made), len(work.jobs), work.metrics[0])
+        with process_pool(jobs) if cluster is None else cluster_pool(cluster) as pool:
+            ahead = 64 if cluster is None else AHEAD
+            follow(sweep(work.jobs, store, pool, made, ahead=ahead), len(work.jobs), work.metrics[0])
         runs, everything = store.held([job.key for job in work.jobs]), store.runs(work.task)
         makers = store.makers(work.task)
     rows, all_rows = headline(runs, work.metrics), headline(everything, work.metrics)

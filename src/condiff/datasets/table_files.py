@@ -155,12 +155,15 @@ def read_parquet(path: Path, as_text: Collection[str]) -> pd.DataFrame:
         reason = str(error).split("\n")[0].rstrip(". ")
         raise InvalidFileError(f"{path} is not a readable Parquet file ({reason}): write it again") from error
     _no_duplicates(path, list(content.column_names))
-    frame = content.to_pandas(date_as_object=False)
+    schema, known = content.schema, content.column_names
+    # Column by column, each let go when it has been copied: the table is never there twice.
+    frame = content.to_pandas(date_as_object=False, split_blocks=True, self_destruct=True)
+    del content
     if any(frame.index.names):
         frame = frame.reset_index()
     pieces = []
     for name in frame.columns:
-        kind = content.schema.field(name).type if name in content.column_names else None
+        kind = schema.field(name).type if name in known else None
         if kind is not None and (pyarrow.types.is_nested(kind) or "binary" in str(kind)):
             pieces.append(_expanded(path, frame[name], str(kind)))
         else:

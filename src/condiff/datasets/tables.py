@@ -1,4 +1,4 @@
-"""Tables as people have them: CSV, Parquet or NPZ, with an empty target in every unlabelled row.
+"""Tables as people have them: CSV, Parquet, NPZ or NPY, with an empty target in every unlabelled row.
 
 Row numbers in messages count data rows from 1; line numbers are those of the text file.
 """
@@ -22,6 +22,7 @@ from condiff.datasets.cells import (
     number_values,
     text_values,
 )
+from condiff.datasets.large import read_npy
 from condiff.datasets.table_files import read_csv, read_npz, read_parquet
 from condiff.errors import InvalidFileError, InvalidInputError, did_you_mean
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 Label: TypeAlias = str | int | float | bool
 
 MAX_CLASSES = 20
-_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".npz")
+_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".npz", ".npy")
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,12 +107,14 @@ class Table:
 
 
 def read_table(path: Path, as_text: Collection[str] = ()) -> Table:
-    """Read a CSV (.csv, .tsv, either with .gz), Parquet or NPZ file.
+    """Read a CSV (.csv, .tsv, either with .gz), Parquet, NPZ or NPY file.
 
     CSV: UTF-8, one header line, delimiter comma, semicolon or tab; cells in `MISSING_CELLS` are missing.
     Parquet: list columns of one length (embeddings) become one column an entry.
     NPZ: features ``X`` or ``attr_matrix`` (dense), or CSR parts ``X_data X_indices X_indptr X_shape`` or
     ``attr_*``; every other array with one value a row is a possible target, ``ids`` are the row ids.
+    NPY: features, which are mapped and not copied; every other NPY file in the same folder with one value a row is a
+    possible target, by its name without the ending.
 
     Parameters
     ----------
@@ -135,6 +138,9 @@ def read_table(path: Path, as_text: Collection[str] = ()) -> Table:
     if name.endswith(".npz"):
         matrix, named, names = read_npz(path)
         table = Table(path, matrix=matrix, named=named, feature_names=names)
+    elif name.endswith(".npy"):
+        mapped, beside = read_npy(path)
+        table = Table(path, matrix=mapped, named=beside)
     else:
         table = Table(path, frame=(read_parquet if name.endswith(".parquet") else read_csv)(path, as_text))
     if table.n_rows == 0:

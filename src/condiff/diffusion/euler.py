@@ -5,7 +5,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from condiff.diffusion.solver import Solver
-from condiff.graph import Laplacian
+from condiff.graph import Laplacian, SparseLaplacian
+from condiff.graph.steps import euler_layers, runs_compiled
 
 
 class Euler(Solver):
@@ -13,12 +14,15 @@ class Euler(Solver):
 
     First order in the strength. Stable for :math:`\sigma^2 \le 2 / \lambda_{max}(L)`; keeps values within the range of
     the initial ones, and so probabilities on the simplex, for :math:`\sigma^2 \le 1 / \max_i L_{ii}`.
-    One product a layer.
+    One product a layer; where no gradient is asked for, large graphs are diffused by compiled loops.
     """
 
     limited = True
 
     def __call__(self, laplacian: Laplacian, u: Tensor, strength: float | Tensor, layers: int) -> Tensor:
+        if runs_compiled(laplacian, u) and not isinstance(strength, Tensor):
+            assert isinstance(laplacian, SparseLaplacian)
+            return euler_layers(laplacian, u, strength, layers)
         for _ in range(layers):
             u = u - strength * laplacian(u)
         return u

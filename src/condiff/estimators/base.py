@@ -20,17 +20,22 @@ from condiff.convection import Residual
 from condiff.diffusion import SOLVERS, Certificate, Diffusion, certify, diffusion_time
 from condiff.diffusion.stability import max_diagonal
 from condiff.errors import InvalidInputError, StepSizeWarning, UnlabelledComponentWarning
+from condiff.estimators.blocks import slices
 from condiff.estimators.domain import Domain
 from condiff.estimators.fitting import Penalty, fit_networks
+from condiff.estimators.graph_data import features_of
 from condiff.estimators.induction import follow
 from condiff.estimators.labels import Items
 from condiff.estimators.nodes import Nodes
 from condiff.estimators.saving import Saveable
-from condiff.graph import Graph
+from condiff.graph import Graph, Laplacian
 from condiff.model import COIN
 from condiff.training import Training
 
 Array = NDArray[np.float64]
+#: Single precision is kept as it is: a million rows need not become twice as large.
+PRECISIONS = (np.float64, np.float32)
+
 ItemLosses = Callable[[Array, NDArray[np.int64]], Array]
 
 # Layers of a solver without a step-size limit: enough for the points outside the graph to follow the flow.
@@ -131,8 +136,7 @@ class BaseCOIN(Saveable):
 
     def _read(self, X: Any, y: Any, sample_weight: Any, adjacency: Any) -> tuple[Nodes, Array]:
         """Check the inputs and build the domain; returns the nodes and the weight of every row."""
-        self._validate_params()
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
+        X = validate_data(self, X, accept_sparse="csr", dtype=list(PRECISIONS))
         if y is None:
             raise InvalidInputError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         check_consistent_length(X, y)
@@ -161,6 +165,8 @@ class BaseCOIN(Saveable):
                 metric=self.metric,
                 **shared,
             )
+            if self.verbose:
+                print(f"[condiff] graph of {nodes.points.shape[0]:,} points; {_search_line(self._domain.recall)}")
         else:
             nodes = Nodes.merged(X, weights > 0)
             self._domain = Domain.of_function(nodes, self.graph, purpose=type(self).__name__, **shared)
@@ -224,6 +230,14 @@ class BaseCOIN(Saveable):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", StepSizeWarning)  # it has been said
             answers = self._fit_networks(chosen, items, held_out, n_outputs, item_losses, penalty)
+        # What condiff.estimators.inspection explains the fit from.
+        self._record = {
+            "node_of_row": nodes.of_row,
+            "nodes": items.nodes,
+            "targets": items.targets,
+            "held_out": np.nonzero(held_out)[1],
+            "answers": answers,
+        }
         self._diffuse(nodes, items)
         return answers
 
@@ -240,14 +254,16 @@ class BaseCOIN(Saveable):
         chosen = longest
         fold, item = np.nonzero(held_out)
         answers = np.zeros((0, n_outputs))
+        # One for all fits: what an engine makes of it is then made once.
+        operator = self._domain.graph.laplacian(torch.float32, torch.device(self.device))
         if len(held_out):
-            answers = self._train(chosen, items, ~held_out, n_outputs, penalty)[1][fold, item]
+            answers = self._train(chosen, operator, items, ~held_out, n_outputs, penalty)[1][fold, item]
             # Labels that were held out may ask for less diffusion than the graph allows, and must do so clearly.
             shares = SHORTER if self.layers == "auto" and len(item) >= _FEWEST_TO_CHOOSE else ()
             losses = item_losses(answers, item)
             for share in shares:
                 shorter = self._diffusion(round(share * longest.layers), float(longest.strength))
-                tried = self._train(shorter, items, ~held_out, n_outputs, penalty)[1][fold, item]
+                tried = self._train(shorter, operator, items, ~held_out, n_outputs, penalty)[1][fold, item]
                 gains = losses - item_losses(tried, item)
                 if gains.mean() <= 0:
                     break  # a still shorter one would not help either
@@ -255,25 +271,32 @@ class BaseCOIN(Saveable):
                     chosen, answers, losses = shorter, tried, losses - gains
         self.layers_, self.strength_ = chosen.layers, float(chosen.strength)
         self.diffusion_time_ = self.layers_ * self.strength_
-        networks, _ = self._train(chosen, items, np.ones((self.n_inits, len(items.nodes)), bool), n_outputs, penalty)
+        everything = np.ones((self.n_inits, len(items.nodes)), bool)
+        networks, _ = self._train(chosen, operator, items, everything, n_outputs, penalty)
         self.models_ = [network.cpu().double().eval() for network in networks]
         return answers
 
     def _train(
-        self, diffusion: Diffusion, items: Items, used: NDArray[np.bool_], n_outputs: int, penalty: Penalty | None
+        self,
+        diffusion: Diffusion,
+        operator: Laplacian,
+        items: Items,
+        used: NDArray[np.bool_],
+        n_outputs: int,
+        penalty: Penalty | None,
     ) -> tuple[list[COIN], Array]:
         """Fit one network for each row of ``used``, on the items that it marks; returns them and their answers.
 
         The answers are at all items, of shape (networks, items, outputs).
         """
         device, domain = torch.device(self.device), self._domain
-        inputs = torch.as_tensor(domain.features.inputs(domain.points), dtype=torch.float32, device=device)
+        inputs = torch.as_tensor(domain.features.inputs(domain.points, np.float32), device=device)
         networks = self._new_networks(inputs.shape[1], n_outputs, diffusion, len(used))
         kind = torch.long if self._head == "softmax" else torch.float32
         answers, choice = fit_networks(
             networks,
             inputs,
-            domain.graph.laplacian(torch.float32, device),
+            operator,
             torch.as_tensor(items.nodes, device=device),
             torch.as_tensor(items.targets, dtype=kind, device=device),
             torch.as_tensor(used * items.weights, dtype=torch.float32, device=device),
@@ -323,9 +346,12 @@ class BaseCOIN(Saveable):
 
     def _base_output(self, rows: Any) -> Array:
         """The mean output of the base networks, in double precision."""
-        inputs = torch.as_tensor(self._domain.features.inputs(rows), dtype=torch.float64)
-        with torch.no_grad():
-            return np.asarray(torch.stack([model.base(inputs) for model in self.models_]).mean(0).numpy())
+        parts = []
+        for here in slices(rows.shape[0]):
+            inputs = torch.as_tensor(self._domain.features.inputs(rows[here]))
+            with torch.no_grad():
+                parts.append(torch.stack([model.base(inputs) for model in self.models_]).mean(0).numpy())
+        return np.concatenate(parts)
 
     def _outputs_of_rows(self, nodes: Nodes, X: Any) -> Array:
         """Outputs of the training rows; those that were left out of the graph are answered like new ones."""
@@ -334,7 +360,7 @@ class BaseCOIN(Saveable):
     def _answer(self, X: Any, adjacency: Any = None) -> Array:
         """Outputs for any rows: those of the training data as they were fitted, others through their neighbours."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        X = validate_data(self, features_of(X), accept_sparse="csr", dtype=list(PRECISIONS), reset=False)
         X = self._domain.in_own_form(X)
         found = self._domain.find(X) if adjacency is None else np.full(X.shape[0], -1)
         outputs = np.empty((X.shape[0], self._outputs.shape[1]))
@@ -357,6 +383,10 @@ class BaseCOIN(Saveable):
         weights = sp.csr_array(weights @ sp.diags_array((~self._unreached).astype(np.float64)))
         operator = domain.graph.laplacian(torch.float64)
         return follow(self.models_[0].diffusion, operator, self._base, self._base_output(rows), weights)
+
+
+def _search_line(recall: float) -> str:
+    return "neighbours are exact" if recall == 1.0 else f"faiss found {100 * recall:.1f} % of a sample's neighbours"
 
 
 def _print_epoch(epoch: int, loss: float) -> None:

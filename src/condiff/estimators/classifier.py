@@ -14,6 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from condiff.estimators.base import Array, BaseCOIN
 from condiff.estimators.calibration import apply_temperature, fit_temperature
 from condiff.estimators.fitting import Penalty
+from condiff.estimators.graph_data import unpacked
 from condiff.estimators.labels import Items, class_items, class_weights, held_out_folds
 from condiff.estimators.targets import UNLABELLED, class_targets
 from condiff.model import Head
@@ -168,13 +169,15 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         self.class_balance = class_balance
         self.calibration = calibration
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, adjacency: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, adjacency: Any = None) -> Self:
         """Fit on labelled and unlabelled points together.
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            All points. With ``graph="precomputed"`` and no ``adjacency``, the adjacency itself.
+        X : array-like or sparse matrix of shape (n_samples, n_features), or a PyTorch Geometric Data
+            All points. With ``graph="precomputed"`` and no ``adjacency``, the adjacency itself; or a ``Data``, whose
+            features, edges and, without ``y``, labels within ``train_mask`` are taken. Single precision is kept, and
+            a memory-mapped array is read in blocks.
         y : array-like of shape (n_samples,)
             Their classes; see above for how to leave one out.
         sample_weight : array-like of shape (n_samples,), optional
@@ -182,6 +185,8 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         adjacency : array-like or sparse matrix of shape (n_samples, n_samples), optional
             Symmetric weights of the edges, with ``graph="precomputed"``.
         """
+        self._validate_params()
+        X, y, adjacency = unpacked(X, y, adjacency, self.graph)
         nodes, weights = self._read(X, y, sample_weight, adjacency)
         targets = class_targets(y, weights > 0)
         self.classes_ = targets.classes

@@ -32,6 +32,8 @@ class Domain:
         What a new point needs to be hung on the graph; bandwidth is None for a given graph, both for a graph function.
     cut, rank, metric
         ``n_neighbors``, ``bandwidth_rank`` and metric of a graph of nearest neighbours.
+    recall
+        Share of the true nearest neighbours that was found; below 1 for an approximate search.
     """
 
     points: Any
@@ -43,6 +45,7 @@ class Domain:
     cut: int = 0
     rank: int = 0
     metric: Metric = "euclidean"
+    recall: float = 1.0
 
     @classmethod
     def of_points(
@@ -69,6 +72,7 @@ class Domain:
             cut,
             found.bandwidth_rank,
             chosen,
+            found.recall,
         )
 
     @classmethod

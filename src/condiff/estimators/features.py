@@ -10,6 +10,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.extmath import randomized_svd
 
+from condiff.estimators.blocks import moments, slices
+
 Scaling = Literal["auto", "standard", "none"]
 
 # Below this share of alike columns the data mix units, and a few columns would decide every distance.
@@ -41,30 +43,45 @@ class FeatureMap:
     @classmethod
     def fit(cls, rows: Any, *, scaling: Scaling, width: int) -> FeatureMap:
         """Learn the map from distinct rows, dense or CSR."""
+        n = rows.shape[0]
         mean = scale = None
         if not sp.issparse(rows):
-            mean, variance = rows.mean(axis=0), rows.var(axis=0)
+            mean, variance = moments(n, lambda here: rows[here])
             standardise = scaling == "standard" or (scaling == "auto" and _is_dominated(variance))
             spread = np.sqrt(variance)
             # A column whose spread is rounding noise carries nothing; dividing by it would make it loud.
             constant = spread <= 1e-10 * np.maximum(np.abs(mean), 1e-300)
             scale = np.where(constant, 1.0, spread) if standardise else np.ones_like(spread)
-            rows = (rows - mean) / scale
-        components = _components(rows, width)
-        inputs = _dense(rows if components is None else rows @ components)
-        offset = inputs.mean(axis=0)
-        mean_variance = float(inputs.var(axis=0).mean())
-        return cls(mean, scale, components, offset, float(np.sqrt(mean_variance)) if mean_variance > 0 else 1.0)
+        start = cls(mean, scale, None, np.zeros(1), 1.0)
+        components = _components(start, rows, width)
+        reduced = cls(mean, scale, components, np.zeros(1), 1.0)
+        offset, variance = moments(n, lambda here: reduced.inputs(rows[here]))
+        unit = float(np.sqrt(variance.mean())) if variance.mean() > 0 else 1.0
+        return cls(mean, scale, components, offset, unit)
 
     def scaled(self, rows: Any) -> Any:
-        """What distances are measured on."""
-        return rows if self.mean is None else (rows - self.mean) / self.scale
+        """What distances are measured on, in the precision of the rows."""
+        if self.mean is None:
+            return rows
+        out = np.empty(rows.shape, rows.dtype if rows.dtype == np.float32 else np.float64)
+        for here in slices(len(rows)):
+            out[here] = self._scaled(rows[here])
+        return out
 
-    def inputs(self, rows: Any) -> NDArray[np.float64]:
+    def inputs(self, rows: Any, dtype: type[np.floating[Any]] = np.float64) -> NDArray[Any]:
         """What the base network reads, always dense."""
-        scaled = self.scaled(rows)
-        reduced = _dense(scaled if self.components is None else scaled @ self.components)
-        return np.asarray((reduced - self.offset) / self.unit)
+        width = rows.shape[1] if self.components is None else self.components.shape[1]
+        out = np.empty((rows.shape[0], width), dtype)
+        for here in slices(rows.shape[0]):
+            scaled = self._scaled(rows[here])
+            out[here] = (
+                _dense(scaled if self.components is None else scaled @ self.components) - self.offset
+            ) / self.unit
+        return out
+
+    def _scaled(self, block: Any) -> Any:
+        """A block of rows in double precision."""
+        return block if self.mean is None else (block - self.mean) / self.scale
 
 
 def _is_dominated(variance: NDArray[np.float64]) -> bool:
@@ -76,14 +93,18 @@ def _is_dominated(variance: NDArray[np.float64]) -> bool:
     return bool((participation - 1) / (len(variance) - 1) < _DOMINATED)
 
 
-def _components(rows: Any, width: int) -> NDArray[np.float64] | None:
+def _components(features: FeatureMap, rows: Any, width: int) -> NDArray[np.float64] | None:
     n, columns = rows.shape
     if columns <= width:
         return None
     if not sp.issparse(rows) and columns <= _WIDE:
-        return np.ascontiguousarray(np.linalg.eigh(rows.T @ rows)[1][:, ::-1][:, :width])
-    directions = randomized_svd(rows, min(width, n), random_state=0)[2]
-    return np.ascontiguousarray(directions.T)
+        covariance = np.zeros((columns, columns))
+        for here in slices(n):
+            block = features._scaled(rows[here])
+            covariance += block.T @ block
+        return np.ascontiguousarray(np.linalg.eigh(covariance)[1][:, ::-1][:, :width])
+    directions = randomized_svd(features.scaled(rows), min(width, n), random_state=0)[2]
+    return np.ascontiguousarray(directions.T, dtype=np.float64)
 
 
 def _dense(matrix: Any) -> NDArray[np.float64]:

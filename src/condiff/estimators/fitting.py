@@ -11,6 +11,7 @@ from condiff.graph import Laplacian
 from condiff.model import COIN
 from condiff.training import Choice, Request, Training, choose, fit_projected, projection
 from condiff.training.reference import fit_items
+from condiff.training.streamed import fit_streamed
 
 #: Of the outputs (networks, n, c) and the weights (networks, items): one number for each network.
 Penalty = Callable[[Tensor, Tensor], Tensor]
@@ -49,11 +50,15 @@ def fit_networks(
     """
     choice = Choice("reference", "as asked")
     if engine == "auto":
-        request = Request(operator.n_nodes, symmetric=operator.symmetric, weighs=True)
+        row_bytes = nodes.numel() * operator.n_nodes * torch.finfo(operator.dtype).bits // 8
+        request = Request(operator.n_nodes, symmetric=operator.symmetric, weighs=True, row_bytes=row_bytes)
         choice = choose(networks[0], request, settings)
+    extra = None if penalty is None else lambda u: penalty(u, weight)
+    if choice.engine == "streamed":
+        arguments = (networks, x, operator, nodes, target, weight)
+        return fit_streamed(*arguments, penalty=extra, settings=settings, on_epoch=on_epoch)[1], choice
     if choice.engine == "projected":
         project = projection(networks[0].diffusion, operator, nodes)
-        extra = None if penalty is None else lambda u: penalty(u, weight)
         fit_projected(networks, x, project, target, weight, penalty=extra, settings=settings, on_epoch=on_epoch)
         with torch.no_grad():
             return torch.stack([project(network.base(x)) for network in networks]), choice

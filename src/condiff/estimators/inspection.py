@@ -115,6 +115,8 @@ class Inspection:
     ----------
     row
         The training row of every node; of equal rows the first.
+    before, after
+        The answer at every node before and after the diffusion: a class, or a value.
     label
         The target of every node, None where it has none.
     reach
@@ -144,12 +146,27 @@ class Inspection:
         rows = np.flatnonzero(node_of_row >= 0)
         self.row: NDArray[np.int64] = np.full(n, -1, dtype=np.int64)
         self.row[node_of_row[rows[::-1]]] = rows[::-1]  # the last to be written is the first
-        self._before, self._after = self._answers(model._base), self._answers(model._outputs)
+        self.before, self.after = self._answers(model._base), self._answers(model._outputs)
         self.label: list[Any] = [None] * n
         for node, target in zip(record["nodes"].tolist(), self._targets(record["targets"]), strict=True):
             self.label[node] = target
         labelled = np.isin(np.arange(n), record["nodes"]).astype(np.float64)
         self.reach: Array = self._influence(labelled[:, None])[:, 0]
+
+    @property
+    def base(self) -> Array:
+        """The base network's output at every node, ``u(x, T-1)``."""
+        return np.asarray(self.model._base)
+
+    @property
+    def outputs(self) -> Array:
+        """The output at every node after the diffusion, ``u(x, T)``."""
+        return np.asarray(self.model._outputs)
+
+    @property
+    def points(self) -> Any:
+        """The nodes' rows as distances see them, dense or CSR."""
+        return self.model._domain.features.scaled(self.model._domain.points)
 
     @property
     def n_changed(self) -> int:
@@ -184,8 +201,8 @@ class Inspection:
             found.append(
                 Change(
                     int(self.row[node]),
-                    self._before[node],
-                    self._after[node],
+                    self.before[node],
+                    self.after[node],
                     float(size[node]),
                     float(influence[node, column]),
                     received,
@@ -273,7 +290,7 @@ class Inspection:
         return np.asarray(ordered[:, -1] - ordered[:, -2])
 
     def _neighbour(self, node: int, share: float) -> Neighbour:
-        return Neighbour(int(self.row[node]), share, self._before[node], self._after[node], self.label[node])
+        return Neighbour(int(self.row[node]), share, self.before[node], self.after[node], self.label[node])
 
     def _suggestion(self, node: int, unreached: int) -> Suggestion:
         probability = rival = rival_probability = None
@@ -283,7 +300,7 @@ class Inspection:
             probability, rival_probability = float(chances[first]), float(chances[second])
             rival = self.model.classes_[second : second + 1].tolist()[0]
         row, reach = int(self.row[node]), float(self.reach[node])
-        return Suggestion(row, self._after[node], probability, rival, rival_probability, reach, unreached)
+        return Suggestion(row, self.after[node], probability, rival, rival_probability, reach, unreached)
 
     def _influence(self, columns: Array) -> Array:
         """The diffusion applied to columns, as the fit applied it to the base output."""

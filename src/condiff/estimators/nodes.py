@@ -15,6 +15,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from condiff.estimators.blocks import slices
+
 #: One 128-bit digest a row, as a structured scalar that NumPy can sort.
 _DIGEST = np.dtype([("high", ">u8"), ("low", ">u8")])
 
@@ -78,7 +80,11 @@ def fingerprints(rows: Any) -> NDArray[Any]:
             for start, stop in itertools.pairwise(matrix.indptr)
         )
     else:
-        dense = np.ascontiguousarray(rows, dtype=np.float64) + 0.0  # makes -0.0 and 0.0 the same bytes
-        parts = (row.tobytes() for row in dense)
+        # Adding zero makes -0.0 and 0.0 the same bytes.
+        parts = (
+            row.tobytes()
+            for here in slices(rows.shape[0])
+            for row in np.ascontiguousarray(rows[here], dtype=np.float64) + 0.0
+        )
     joined = b"".join(hashlib.blake2b(part, digest_size=16).digest() for part in parts)
     return np.frombuffer(joined, dtype=_DIGEST)

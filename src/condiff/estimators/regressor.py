@@ -9,6 +9,7 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
 from condiff.estimators.base import Array, BaseCOIN
+from condiff.estimators.graph_data import unpacked
 from condiff.estimators.labels import Items, held_out_folds, value_items
 from condiff.estimators.targets import value_targets
 from condiff.model import Head
@@ -44,8 +45,10 @@ class COINRegressor(RegressorMixin, BaseCOIN):  # type: ignore[misc]
 
     _head: ClassVar[Head] = "identity"
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, adjacency: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, adjacency: Any = None) -> Self:
         """Fit on points with and without values together; see :meth:`COINClassifier.fit`."""
+        self._validate_params()
+        X, y, adjacency = unpacked(X, y, adjacency, self.graph)
         nodes, weights = self._read(X, y, sample_weight, adjacency)
         values, self._single = value_targets(y, weights > 0)
         labelled = ~np.isnan(values[:, 0])

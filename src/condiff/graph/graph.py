@@ -20,7 +20,7 @@ Normalisation = Literal["symmetric", "random_walk", "none"]
 SelfLoops = Literal["add", "remove", "keep"]
 
 # Weights that were averaged or normalised in floating point differ from their mirror image by rounding only.
-_SYMMETRY_TOLERANCE = 1e-8
+_SYMMETRY_TOLERANCE = {"f4": 1e-6, "f8": 1e-8}
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +81,8 @@ class Graph:
         if self.weights.nnz == 0:
             return True
         difference = abs(self.weights - self.weights.T)
-        return bool(difference.max() <= _SYMMETRY_TOLERANCE * self.weights.max())
+        tolerance = _SYMMETRY_TOLERANCE.get(self.weights.dtype.str[1:], 1e-8)
+        return bool(difference.max() <= tolerance * self.weights.max())
 
     @cached_property
     def degree(self) -> NDArray[np.float64]:
@@ -107,7 +108,14 @@ class Graph:
 
     def symmetrised(self) -> Graph:
         """The graph of ``(W + W^T) / 2``."""
-        return Graph(_canonical((self.weights + self.weights.T) * 0.5))
+        weights = _canonical(self.weights + self.weights.T)
+        weights.data *= 0.5
+        return Graph(weights)._mirrored()
+
+    def _mirrored(self) -> Graph:
+        """Note that this graph is symmetric, by the way it was made: to find it out costs two copies."""
+        self.__dict__["is_symmetric"] = True
+        return self
 
     def largest_component(self) -> tuple[Graph, NDArray[np.int64]]:
         """The largest connected component, and the indices of its nodes in this graph."""
@@ -136,9 +144,13 @@ class Graph:
             power = -0.5 if kind == "symmetric" else -1.0
             scale = np.zeros_like(degree)
             np.power(degree, power, out=scale, where=degree > 0)
-            left = sp.diags_array(scale, format="csr")
-            weights = left @ weights @ left if kind == "symmetric" else left @ weights
-        return Graph(_canonical(weights))
+            values = weights.data * np.repeat(scale, np.diff(weights.indptr))
+            if kind == "symmetric":
+                values *= scale[weights.indices]
+            weights = sp.csr_array((values, weights.indices.copy(), weights.indptr.copy()), shape=weights.shape)
+        normalised = Graph(_canonical(weights))
+        # Only where it is known already: to find it out may cost more than the normalisation.
+        return normalised._mirrored() if kind != "random_walk" and self.__dict__.get("is_symmetric") else normalised
 
     def laplacian(
         self, dtype: torch.dtype = torch.float32, device: torch.device | str | None = None

@@ -251,13 +251,19 @@ class SparseLaplacian(Laplacian):
         version = self.version
         if self._degree is None or self._degree[0] != version:
             weights = self.weights.detach()
-            self._degree = version, weights.new_zeros(self.n_nodes).index_add_(0, self.row_indices, weights)
+            degree = weights.new_zeros(self.n_nodes)
+            for rows, entries in self.pattern.row_blocks():
+                degree.index_add_(0, rows, weights[entries])
+            self._degree = version, degree
         return self._degree[1]
 
     @property
     def diagonal(self) -> Tensor:
-        between = self.row_indices != self.col_indices
-        return self.weights.new_zeros(self.n_nodes).index_add(0, self.row_indices[between], self.weights[between])
+        diagonal = self.weights.new_zeros(self.n_nodes)
+        for rows, entries in self.pattern.row_blocks():
+            between = rows != self.col_indices[entries]
+            diagonal = diagonal.index_add(0, rows[between], self.weights[entries][between])
+        return diagonal
 
     @property
     def transposed(self) -> Laplacian:

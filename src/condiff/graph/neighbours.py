@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from condiff.errors import InvalidInputError, MissingDependencyError
+from condiff.graph.approximate import RECALL, neighbours_in_cells
 
 Metric = Literal["euclidean", "cosine"]
 Search = Literal["auto", "exact", "faiss"]
@@ -20,14 +21,25 @@ Search = Literal["auto", "exact", "faiss"]
 BLOCK_BYTES = 32 * 2**20
 # Below this, exact blocks of matrix products are faster than building an index.
 FAISS_FROM = 50_000
+# Rows that are checked at a time.
+_CHECKED = 65_536
 
 
 @dataclass(frozen=True)
 class Neighbours:
-    """For each query, its nearest points: ``indices`` and ``distances`` of shape (queries, k), nearest first."""
+    """For each query, its nearest points.
 
-    indices: NDArray[np.int64]
-    distances: NDArray[np.float64]
+    Attributes
+    ----------
+    indices, distances
+        (queries, k), nearest first.
+    recall
+        Share of the true neighbours that was found, measured on a sample; 1 for an exact search.
+    """
+
+    indices: NDArray[np.int32 | np.int64]
+    distances: NDArray[np.float32 | np.float64]
+    recall: float = 1.0
 
 
 def nearest(
@@ -37,6 +49,7 @@ def nearest(
     queries: Any = None,
     metric: Metric = "euclidean",
     search: Search = "auto",
+    recall: float = RECALL,
 ) -> Neighbours:
     """Find the ``k`` nearest of ``points`` to each query, or to each point itself.
 
@@ -45,7 +58,7 @@ def nearest(
     Parameters
     ----------
     points
-        Dense (n, d) array or SciPy sparse matrix.
+        Dense (n, d) array, which may be memory-mapped, or SciPy sparse matrix.
     k
         Number of neighbours, at most n.
     queries
@@ -55,6 +68,9 @@ def nearest(
     search
         ``exact`` compares all pairs block by block, ``faiss`` uses an inverted-file index, ``auto`` takes faiss for
         dense data past 50,000 points when it is installed.
+    recall
+        For faiss, the share of the true neighbours that is to be found, above 0 and at most 1; what was found on a
+        sample of points is told in the result.
     """
     base = _prepared(points, metric)
     itself = queries is None
@@ -66,6 +82,8 @@ def nearest(
         raise InvalidInputError(f"the queries have {asked.shape[1]} features but the points have {base.shape[1]}")
     if search not in ("auto", "exact", "faiss"):
         raise InvalidInputError(f"search must be 'auto', 'exact' or 'faiss', not {search!r}")
+    if not 0 < recall <= 1:
+        raise InvalidInputError(f"recall must be above 0 and at most 1, not {recall}")
     dense = not sp.issparse(base)
     installed = importlib.util.find_spec("faiss") is not None
     if search == "faiss" and not (dense and installed):
@@ -73,8 +91,7 @@ def nearest(
             raise InvalidInputError("faiss searches dense points only; use search='exact' for sparse ones")
         raise MissingDependencyError("search='faiss' needs faiss: pip install 'condiff[knn]'")
     if search == "faiss" or (search == "auto" and dense and installed and n > FAISS_FROM):
-        indices = _faiss_candidates(base, asked, k)
-        return _ranked(base, asked, indices, itself)
+        return _approximate(base, None if itself else asked, k, recall)
     return _exact(base, asked, k, itself)
 
 
@@ -91,7 +108,9 @@ def _prepared(points: Any, metric: Metric) -> Any:
             raise InvalidInputError(f"points must be real numbers, not {matrix.dtype}")
         if matrix.dtype != np.float32:
             matrix = matrix.astype(np.float64, copy=False)
-        finite, n_dim = np.isfinite(matrix).all(), matrix.ndim
+        # Block by block: a mapped file stays one.
+        finite = all(np.isfinite(matrix[start : start + _CHECKED]).all() for start in range(0, len(matrix), _CHECKED))
+        n_dim = matrix.ndim
     if n_dim != 2:
         raise InvalidInputError(f"points must form a matrix of one row each, not an array of shape {matrix.shape}")
     if not finite:
@@ -182,13 +201,16 @@ def _exact(base: Any, asked: Any, k: int, itself: bool) -> Neighbours:
 
 
 def _rank_rows(base: Any, block: Any, candidates: NDArray[Any], k: int, own: NDArray[Any] | None) -> Neighbours:
-    exact = _pair_distances(base, block, candidates)
-    keys = exact if own is None else np.where(candidates == own[:, None], -1.0, exact)
+    return _sorted(candidates, _pair_distances(base, block, candidates), k, own)
+
+
+def _sorted(candidates: NDArray[Any], distances: NDArray[Any], k: int, own: NDArray[Any] | None) -> Neighbours:
+    keys = distances if own is None else np.where(candidates == own[:, None], -1.0, distances)
     # Ties go to the smaller index, so that the answer does not depend on the order of the candidates.
     order = np.lexsort((candidates, keys), axis=1)[:, :k]
     return Neighbours(
         np.take_along_axis(candidates, order, axis=1).astype(np.int64),
-        np.take_along_axis(exact, order, axis=1),
+        np.take_along_axis(distances, order, axis=1),
     )
 
 
@@ -207,27 +229,22 @@ def _pair_distances(base: Any, block: Any, candidates: NDArray[Any]) -> NDArray[
     return out
 
 
-def _ranked(base: Any, asked: Any, candidates: NDArray[np.int64], itself: bool) -> Neighbours:
-    if itself:  # an approximate search may miss the point itself
-        own = np.arange(asked.shape[0])
-        missing = ~(candidates == own[:, None]).any(axis=1)
-        candidates[missing, -1] = own[missing]
-    return _rank_rows(base, asked, candidates, candidates.shape[1], own if itself else None)
-
-
-def _faiss_candidates(base: NDArray[Any], asked: NDArray[Any], k: int) -> NDArray[np.int64]:
-    """Candidates from an inverted file, whose training is seeded and so gives the same answer every time."""
-    import faiss
-
-    n, d = base.shape
-    points, queries = np.asarray(base, np.float32), np.asarray(asked, np.float32)
-    cells = int(np.clip(4 * np.sqrt(n), 1, n // 39 or 1))
-    index = faiss.IndexIVFFlat(faiss.IndexFlatL2(d), d, cells)
-    index.train(points)
-    index.add(points)
-    index.nprobe = max(8, cells // 20)
-    found = index.search(queries, k)[1]
-    if (found < 0).any():  # cells too small for k: compare with everything
-        index.nprobe = cells
-        found = index.search(queries, k)[1]
-    return np.asarray(found, dtype=np.int64)
+def _approximate(base: NDArray[Any], asked: NDArray[Any] | None, k: int, recall: float) -> Neighbours:
+    """Candidates from faiss, ranked; in single precision its distances are good, in double they are measured anew."""
+    rows, n = len(base if asked is None else asked), len(base)
+    indices = np.empty((rows, k), dtype=np.int32 if n <= np.iinfo(np.int32).max else np.int64)
+    distances = np.empty((rows, k), dtype=base.dtype)
+    measured = 1.0
+    for here, candidates, squares, found_recall in neighbours_in_cells(base, asked, k, recall):
+        measured = found_recall
+        own = None
+        if asked is None:  # an approximate search may miss the point itself
+            own, missing = here, ~(candidates == here[:, None]).any(axis=1)
+            candidates[missing, -1] = here[missing]
+            squares[candidates == here[:, None]] = 0.0
+        if base.dtype == np.float32:
+            found = _sorted(candidates, np.sqrt(np.maximum(squares, 0.0)), k, own)
+        else:
+            found = _rank_rows(base, (base if asked is None else asked)[here], candidates, k, own)
+        indices[here], distances[here] = found.indices, found.distances
+    return Neighbours(indices, distances, measured)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +21,8 @@ with warnings.catch_warnings():
 
 #: Values that a quarter of a random number takes.
 _LEVELS = 1 << 16
+# Entries of a block of rows.
+_BLOCK = 1 << 22
 
 
 class Pattern:
@@ -43,6 +46,17 @@ class Pattern:
         """The row of every entry, as int64."""
         counts = self.crow_indices.diff().long()
         return torch.repeat_interleave(torch.arange(self.shape[0], device=counts.device), counts)
+
+    def row_blocks(self) -> Iterator[tuple[Tensor, slice]]:
+        """The rows of some entries at a time, and which entries these are: for graphs whose ``rows`` take gigabytes."""
+        last = 0
+        while last < self.shape[0]:
+            first, start = last, int(self.crow_indices[last])
+            last = int(torch.searchsorted(self.crow_indices, start + _BLOCK, right=True)) - 1
+            last = min(max(last, first + 1), self.shape[0])
+            counts = self.crow_indices[first : last + 1].diff().long()
+            rows = torch.repeat_interleave(torch.arange(first, last, device=counts.device), counts)
+            yield rows, slice(start, int(self.crow_indices[last]))
 
     @cached_property
     def columns(self) -> Tensor:

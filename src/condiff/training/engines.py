@@ -24,11 +24,12 @@ from condiff.training.blocked import fit_blocked
 from condiff.training.compiled import is_available
 from condiff.training.genewise import fit_genewise
 from condiff.training.gram import fit_gram
-from condiff.training.projected import fit_projected, projected_rows, projection
+from condiff.training.projected import LARGEST_PROJECTION, fit_projected, projected_rows, projection
 from condiff.training.reference import History
 from condiff.training.settings import Training
+from condiff.training.streamed import fit_streamed, is_nodewise
 
-Engine = Literal["reference", "projected", "blocked", "gram", "genewise"]
+Engine = Literal["reference", "projected", "streamed", "blocked", "gram", "genewise"]
 #: Dense features of at least this many numbers are looked at for zeros, and count as sparse up to this share of others.
 _WORTH_A_LOOK, _SPARSE = 1_000_000, 0.2
 
@@ -60,6 +61,8 @@ class Request:
         Whether validation nodes stop the fit early.
     weighs
         Whether labels have weights of their own, or the loss a penalty.
+    row_bytes
+        What the rows of the diffusion that the loss reads would take.
     """
 
     n_points: int
@@ -67,6 +70,7 @@ class Request:
     symmetric: bool = True
     validates: bool = False
     weighs: bool = False
+    row_bytes: int = 0
 
 
 def choose(model: COIN, request: Request, settings: Training) -> Choice:
@@ -78,18 +82,31 @@ def choose(model: COIN, request: Request, settings: Training) -> Choice:
         return Choice("reference", "the graph is not symmetric")
     if isinstance(base, GeneWise) and not (request.validates or request.weighs):
         return Choice("genewise", "the first layer is linear: an epoch is a sparse product with a few columns")
+    by_blocks = request.sparse and request.validates and not request.weighs and _is_square(base)
+    if request.row_bytes > LARGEST_PROJECTION and is_nodewise(base) and not by_blocks:
+        why = f"the diffusion's rows at the labels would take {request.row_bytes / 1e9:.1f} GB"
+        return Choice("streamed", f"{why}; nodes go through the network in batches, and nothing is kept of layers")
     if not isinstance(base, Residual) or len(base.blocks) != 1:
         return Choice("reference", "the base network is not a single residual block")
-    square = base.width == base.blocks[0].in_features and isinstance(base.activation, torch.nn.ReLU)
-    if request.sparse and square and request.validates and not request.weighs:
+    if by_blocks:
         by = "compiled blocks" if is_available() and settings.optimiser == "adam" else "blocks of torch's operations"
         return Choice("blocked", f"features are sparse and the fit stops early; {by} of hidden units stay in cache")
     if request.validates:
         return Choice("reference", "early stopping on dense features")
     few = request.n_points < base.width
-    if few and square and settings.optimiser == "sgd" and model.head == "softmax" and not request.weighs:
+    if few and _is_square(base) and settings.optimiser == "sgd" and model.head == "softmax" and not request.weighs:
         return Choice("gram", "fewer points than features: gradient descent acts on X W^T alone")
     return Choice("projected", "the diffusion is fixed: only its rows at the labels are needed")
+
+
+def _is_square(base: torch.nn.Module) -> bool:
+    """Whether a base is one residual block with ReLU, as wide as its input."""
+    return (
+        isinstance(base, Residual)
+        and len(base.blocks) == 1
+        and base.width == base.blocks[0].in_features
+        and isinstance(base.activation, torch.nn.ReLU)
+    )
 
 
 def fit(
@@ -125,8 +142,14 @@ def fit(
     operator = laplacian(graph, kind, None if not isinstance(x, Tensor) else x.device)
     x = _features(x, kind)
     validates = validation is not None and settings.patience is not None
+    n_read = len(target[train]) + (len(target[validation]) if validation is not None else 0)
     request = Request(
-        operator.n_nodes, isinstance(x, SparseMatrix), operator.symmetric, validates, sample_weight is not None
+        operator.n_nodes,
+        isinstance(x, SparseMatrix),
+        operator.symmetric,
+        validates,
+        sample_weight is not None,
+        row_bytes=n_read * operator.n_nodes * torch.finfo(operator.dtype).bits // 8,
     )
     choice = choose(model, request, settings) if engine == "auto" else Choice(_known(engine), "as asked")
     if verbose:
@@ -144,6 +167,20 @@ def fit(
             on_epoch=on_epoch,
         )
     reference.check_nodes(target, train, validation, sample_weight)
+    if choice.engine == "streamed":
+        weight = torch.ones(len(target[train])) if sample_weight is None else sample_weight
+        every = torch.arange(operator.n_nodes, device=operator.device)
+        return fit_streamed(
+            [model],
+            x,
+            operator,
+            every[train],
+            target[train],
+            weight.to(operator.weights)[None],
+            validation=None if validation is None else (every[validation], target[validation]),
+            settings=settings,
+            on_epoch=on_epoch,
+        )[0][0]
     if choice.engine == "blocked":
         if validation is None or sample_weight is not None:
             raise InvalidInputError("the blocked engine needs validation nodes, and takes no sample weights")

@@ -1,0 +1,231 @@
+"""Shards on disk: the part of a problem that one rank holds, as memory-mapped NPY files beside one JSON description.
+
+A folder has ``shards.json`` and, for each rank, ``part-0000/`` with the files of :data:`FILES`. The description is
+written last, so a folder that was left half-way is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from condiff.distributed.edges import open_array
+from condiff.distributed.exchange import Exchange
+from condiff.distributed.group import Ranks
+from condiff.distributed.laplacian import ShardedLaplacian
+from condiff.errors import InvalidFileError, InvalidInputError
+from condiff.files import write_text
+from condiff.graph.sparse import Pattern
+
+FORMAT = "condiff-shards"
+SCHEMA = 1
+DESCRIPTION = "shards.json"
+
+#: The role of a node in a fit.
+REST, TRAIN, VALIDATION = 0, 1, 2
+
+#: What each part holds; ``features`` is one file, or three of a CSR matrix.
+FILES = {
+    "nodes": "the number of each own node in the whole graph, ascending",
+    "indptr": "where the Laplacian row of each own node begins",
+    "indices": "columns: own nodes by their place, then border nodes in the order in which they come",
+    "weights": "normalised weights",
+    "degree": "their row sums",
+    "labels": "classes from 0, and -1 where unknown",
+    "roles": "0, 1 for training, 2 for validation",
+    "send_rows": "own rows that other ranks need, grouped by rank",
+    "send": "how many of them go to each rank",
+    "receive": "how many border rows come from each rank",
+    "features": "features of own nodes",
+}
+
+
+@dataclass(frozen=True)
+class PartSize:
+    """What one rank holds: nodes, stored weights, border rows that come and go, bytes of files."""
+
+    nodes: int
+    entries: int
+    receives: int
+    sends: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Description:
+    """A problem that was cut into parts.
+
+    Attributes
+    ----------
+    n_nodes, n_entries
+        Nodes and stored weights of the whole graph.
+    n_features, sparse_features, n_classes
+        Widths of input and output, and whether features are CSR.
+    n_train, n_validation
+        Nodes with these roles.
+    symmetric
+        Whether the graph is.
+    max_diagonal
+        The largest diagonal entry of the Laplacian, whose inverse is the positivity limit.
+    cut_entries
+        Stored weights between different parts.
+    method
+        What partitioned the nodes.
+    dtype
+        Precision of weights and features.
+    digest
+        A checksum of labels and roles in the order of the nodes, which does not depend on the partition.
+    parts
+        The size of each.
+    """
+
+    n_nodes: int
+    n_entries: int
+    n_features: int
+    sparse_features: bool
+    n_classes: int
+    n_train: int
+    n_validation: int
+    symmetric: bool
+    max_diagonal: float
+    cut_entries: int
+    method: str
+    dtype: str
+    digest: str
+    parts: tuple[PartSize, ...]
+
+    @property
+    def problem(self) -> dict[str, Any]:
+        """What does not depend on the partition: a fit goes on where this is the same."""
+        own = ("max_diagonal", "cut_entries", "method", "parts")
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in own}
+
+    def save(self, folder: Path) -> None:
+        """Write the description, which makes the folder whole."""
+        content = {"format": FORMAT, "schema": SCHEMA, **asdict(self)}
+        write_text(folder / DESCRIPTION, json.dumps(content, indent=2, allow_nan=False) + "\n")
+
+    @classmethod
+    def load(cls, folder: Path) -> Description:
+        """Read it back."""
+        path = folder / DESCRIPTION
+        if not path.is_file():
+            raise InvalidFileError(f"{folder} has no {DESCRIPTION}: write the shards with 'shard' first")
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            if content.pop("format") != FORMAT or content.pop("schema") != SCHEMA:
+                raise InvalidFileError(f"{path} is not of this version's shards; write them again")
+            return cls(**{**content, "parts": tuple(PartSize(**part) for part in content["parts"])})
+        except (UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+            raise InvalidFileError(f"{path} is damaged ({error!r}); write the shards again") from error
+
+
+def part_folder(folder: Path, rank: int) -> Path:
+    """Where a rank's files are."""
+    return folder / f"part-{rank:04d}"
+
+
+class Features:
+    """Features of own nodes, read a block of rows at a time."""
+
+    def __init__(self, folder: Path, size: Description, dtype: torch.dtype) -> None:
+        self.n_features, self.dtype = size.n_features, dtype
+        self._dense = None if size.sparse_features else open_array(folder / "features.npy")
+        if size.sparse_features:
+            self._indptr, self._indices, self._data = (
+                open_array(folder / f"features.{name}.npy") for name in ("indptr", "indices", "data")
+            )
+
+    def block(self, start: int, stop: int) -> Tensor:
+        """Rows ``start`` to ``stop``, dense."""
+        if self._dense is not None:
+            return torch.from_numpy(self._dense[start:stop]).to(self.dtype)
+        bounds = self._indptr[start : stop + 1]
+        inside = slice(int(bounds[0]), int(bounds[-1]))
+        rows = np.repeat(np.arange(stop - start), np.diff(bounds))
+        dense = torch.zeros(stop - start, self.n_features, dtype=self.dtype)
+        dense[torch.from_numpy(rows), torch.from_numpy(self._indices[inside].astype(np.int64))] = torch.from_numpy(
+            self._data[inside]
+        ).to(self.dtype)
+        return dense
+
+
+@dataclass(frozen=True, eq=False)
+class Shard:
+    """What one rank holds, memory-mapped.
+
+    Attributes
+    ----------
+    description
+        The whole problem.
+    nodes
+        (n,) the numbers of own nodes in the whole graph.
+    features
+        Read in blocks.
+    operator
+        Own rows of the Laplacian.
+    labels, roles
+        (n,) each.
+    """
+
+    description: Description
+    nodes: NDArray[np.int64]
+    features: Features
+    operator: ShardedLaplacian
+    labels: Tensor
+    roles: Tensor
+
+    @classmethod
+    def load(cls, folder: Path, ranks: Ranks, dtype: torch.dtype = torch.float32) -> Shard:
+        """The shard of this rank; there must be as many parts as ranks."""
+        description = Description.load(folder)
+        parts = len(description.parts)
+        if parts != ranks.size:
+            raise InvalidInputError(
+                f"{folder} was cut for {parts} rank(s), but the job has {ranks.size}: start it with "
+                f"--nproc-per-node {parts}, or write shards with --ranks {ranks.size}"
+            )
+        place = part_folder(folder, ranks.rank)
+        size = description.parts[ranks.rank]
+        arrays = {name: open_array(place / f"{name}.npy") for name in FILES if name != "features"}
+        expected = {
+            "nodes": size.nodes,
+            "indptr": size.nodes + 1,
+            "indices": size.entries,
+            "weights": size.entries,
+            "degree": size.nodes,
+            "labels": size.nodes,
+            "roles": size.nodes,
+            "send_rows": size.sends,
+            "send": parts,
+            "receive": parts,
+        }
+        for name, length in expected.items():
+            if arrays[name].shape != (length,):
+                raise InvalidFileError(
+                    f"{place / name}.npy has the shape {arrays[name].shape} instead of ({length},); write them again"
+                )
+        tensors = {name: torch.from_numpy(array) for name, array in arrays.items() if name != "nodes"}
+        send, receive = arrays["send"].tolist(), arrays["receive"].tolist()
+        exchange = Exchange(ranks, tensors["send_rows"], send, receive)
+        pattern = Pattern(tensors["indptr"], tensors["indices"], size.nodes + sum(receive))
+        weights, degree = tensors["weights"].to(dtype), tensors["degree"].to(dtype)
+        operator = ShardedLaplacian(pattern, weights, degree, exchange, symmetric=description.symmetric)
+        features = Features(place, description, dtype)
+        return cls(description, arrays["nodes"], features, operator, tensors["labels"], tensors["roles"])
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of own nodes."""
+        return len(self.nodes)
+
+    def with_role(self, role: int) -> Tensor:
+        """Places of own nodes with a role."""
+        return torch.nonzero(self.roles == role)[:, 0]

@@ -1,0 +1,102 @@
+"""Explicit diffusion layers by compiled loops, in blocks of columns: what large graphs are diffused with.
+
+A layer written with torch's operations reads and writes ``u`` five times and gathers rows that straddle lines of the
+cache. Here a layer is one pass: up to 64 columns of a node are summed in registers, padded to whole lines, and rows
+that will be needed are asked for ahead of time.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from condiff.graph.laplacian import Laplacian, SparseLaplacian
+
+#: Nodes from which on the compiled loops pay; below, everything fits the caches and torch's way costs little.
+COMPILED_FROM = 5_000
+# Columns that are diffused together: the most that a row's running sums may hold in registers.
+_WIDEST, _LANE = 64, 16
+
+
+def runs_compiled(operator: Laplacian, u: Tensor) -> bool:
+    """Whether explicit layers can and should take the compiled loops, which leave no trace for autograd."""
+    return (
+        isinstance(operator, SparseLaplacian)
+        and operator.n_nodes >= COMPILED_FROM
+        and operator.device.type == u.device.type == "cpu"
+        and operator.dtype == u.dtype
+        and u.dtype in (torch.float32, torch.float64)
+        and not (torch.is_grad_enabled() and (u.requires_grad or operator.weights.requires_grad))
+        and importlib.util.find_spec("numba") is not None
+    )
+
+
+def euler_layers(operator: SparseLaplacian, u: Tensor, strength: float, layers: int) -> Tensor:
+    r"""``layers`` explicit steps :math:`u - \sigma^2 L u`, on as many threads as torch has.
+
+    Every row is summed by one thread in the order of its entries: the result does not depend on their number.
+
+    Parameters
+    ----------
+    operator
+        The Laplacian, on the CPU and in the precision of ``u``.
+    u
+        (n, c), or (..., n, c) for a batch, which is treated as more columns.
+    strength, layers
+        Strength of a layer, and their number.
+    """
+    if u.ndim != 2:
+        columns = u.movedim(-2, 0) if u.ndim > 1 else u[:, None]
+        flat = euler_layers(operator, columns.reshape(operator.n_nodes, -1), strength, layers)
+        return flat.reshape(columns.shape).movedim(0, -2) if u.ndim > 1 else flat[:, 0]
+    if layers == 0:
+        return u
+    kept = (1.0 - strength * operator.degree.double()).to(u.dtype).numpy()
+    out = torch.empty_like(u, memory_format=torch.contiguous_format)
+    with ThreadPoolExecutor(torch.get_num_threads()) as pool:
+        for first in range(0, u.shape[1], _WIDEST):
+            block = u.detach()[:, first : first + _WIDEST]
+            width = block.shape[1]
+            buffers = [torch.zeros(u.shape[0], -(-width // _LANE) * _LANE, dtype=u.dtype) for _ in range(2)]
+            buffers[0][:, :width] = block
+            _run(pool, operator, kept, strength, layers, buffers)
+            out[:, first : first + width] = buffers[layers % 2][:, :width]
+    return out
+
+
+def _run(
+    pool: ThreadPoolExecutor,
+    operator: SparseLaplacian,
+    kept: np.ndarray[tuple[int], np.dtype[np.floating]],
+    strength: float,
+    layers: int,
+    buffers: list[Tensor],
+) -> None:
+    """All layers of one block of columns, from one buffer to the other and back."""
+    from condiff.graph.kernels import euler_rows
+
+    starts, columns, weights = (
+        each.detach().numpy() for each in (operator.crow_indices, operator.col_indices, operator.weights)
+    )
+    # More parts than threads: rows whose neighbours lie far apart take longer.
+    shares = np.linspace(0, starts[-1], 8 * torch.get_num_threads() + 1)
+    bounds = np.searchsorted(starts, shares[1:-1]).tolist()
+    parts = list(zip([0, *bounds], [*bounds, operator.n_nodes], strict=True))
+    step = weights.dtype.type(strength)
+    for layer in range(layers):
+        source, target = (buffers[(layer + side) % 2].numpy() for side in (0, 1))
+        work = partial(_rows, euler_rows, starts, columns, weights, kept, step, source, target)
+        for _ in pool.map(work, parts):
+            pass
+
+
+def _rows(kernel: Callable[..., None], *arguments: Any) -> None:
+    *arrays, (first, last) = arguments
+    kernel(first, last, *arrays)

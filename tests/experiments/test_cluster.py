@@ -1,0 +1,117 @@
+"""Sweeps on a Dask cluster whose scheduler and workers are processes on loopback."""
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("distributed")
+
+from tests.experiments.dask_cluster import running
+
+from condiff.errors import CondiffError, InvalidInputError
+from condiff.experiments import cluster as module
+from condiff.experiments.cluster import cluster_pool
+from condiff.experiments.runner import sweep
+from condiff.experiments.runs import Run
+from condiff.experiments.store import Key, Store
+
+
+@dataclass(frozen=True)
+class Square:
+    """A job whose result is known; it says who runs it, and when it began and ended."""
+
+    number: int
+    marks: str
+    fails: bool = False
+
+    @property
+    def key(self) -> Key:
+        return Key("test", "numbers", "square", {}, self.number, 0)
+
+    def run(self) -> Run:
+        Path(self.marks, f"{self.number}-{os.getpid()}-began").touch()
+        time.sleep(0.1)
+        if self.fails:
+            raise ArithmeticError(f"{self.number} is bad")
+        Path(self.marks, f"{self.number}-{os.getpid()}-ended").touch()
+        return Run("test", "numbers", "square", {}, self.number, 0, {"accuracy": float(self.number**2)}, 1, 0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Apart:
+    """A job that tells whether it was alone in its process."""
+
+    number: int
+    folder: str
+
+    @property
+    def key(self) -> Key:
+        return Key("test", "numbers", "apart", {}, self.number, 0)
+
+    def run(self) -> Run:
+        inside = Path(self.folder, f"inside-{os.getpid()}")
+        alone = not inside.exists()
+        inside.touch()
+        time.sleep(0.02)
+        inside.unlink(missing_ok=True)
+        return Run("test", "numbers", "apart", {}, self.number, 0, {"accuracy": float(alone)}, 1, 0.0, 0.0)
+
+
+@pytest.fixture
+def marks(tmp_path):
+    folder = tmp_path / "marks"
+    folder.mkdir()
+    return folder
+
+
+def _pids(marks, kind):
+    return {int(path.name.split("-")[1]) for path in marks.glob(f"*-{kind}")}
+
+
+def test_a_sweep_survives_the_death_of_a_worker(tmp_path, marks):
+    jobs = [Square(number, str(marks)) for number in range(30)]
+    with running(tmp_path) as cluster, Store(tmp_path / "runs.sqlite") as store:
+        workers = [cluster.add_worker() for _ in range(2)]
+        with cluster_pool(cluster.address) as pool:
+            for progress in sweep(jobs, store, pool, {}):
+                if len(_pids(marks, "began")) == 2 and workers[0].poll() is None and progress.done >= 4:
+                    while len(list(marks.glob(f"*-{workers[0].pid}-began"))) == len(
+                        list(marks.glob(f"*-{workers[0].pid}-ended"))
+                    ):
+                        time.sleep(0.001)
+                    workers[0].kill()  # in the middle of a job
+        assert workers[0].poll() is not None
+        assert {run.split: run.metrics["accuracy"] for run in store.runs()} == {n: float(n**2) for n in range(30)}
+    begun_twice = len(list(marks.glob("*-began"))) - len(list(marks.glob("*-ended")))
+    assert begun_twice == 1  # the one that was cut off
+    assert _pids(marks, "began") == {worker.pid for worker in workers}
+
+
+def test_threads_of_one_worker_take_turns_and_failures_are_told(tmp_path, marks):
+    with running(tmp_path) as cluster, Store(tmp_path / "runs.sqlite") as store:
+        cluster.add_worker(threads=3)
+        with cluster_pool(cluster.address) as pool:
+            runs = [progress.run for progress in sweep([Apart(n, str(marks)) for n in range(12)], store, pool, {})]
+            assert len(runs) == 12
+            assert all(run.metrics["accuracy"] == 1.0 for run in runs)
+            jobs = [Square(number, str(marks), fails=number == 1) for number in range(3)]
+            with pytest.raises(CondiffError, match=r"1 of 3 runs failed.*split 1.*ArithmeticError: 1 is bad"):
+                list(sweep(jobs, store, pool, {}))
+        assert {run.split for run in store.runs() if run.method == "square"} == {0, 2}
+
+
+def test_no_scheduler_no_worker_and_other_versions_are_said(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "_SECONDS_TO_ANSWER", 1)
+    with pytest.raises(InvalidInputError, match="no Dask scheduler answers at 'tcp:"):
+        cluster_pool("tcp://127.0.0.1:9").__enter__()
+    with running(tmp_path) as cluster:
+        with pytest.raises(InvalidInputError, match="has no worker"):
+            cluster_pool(cluster.address).__enter__()
+        monkeypatch.setattr(module, "_SECONDS_TO_ANSWER", 60)
+        cluster.add_worker()
+        monkeypatch.setattr("condiff.__version__", "0.0.0")
+        with pytest.raises(InvalidInputError, match=r"but here is condiff 0\.0\.0"):
+            cluster_pool(cluster.address).__enter__()
