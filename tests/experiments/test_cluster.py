@@ -1,6 +1,7 @@
 """Sweeps on a Dask cluster whose scheduler and workers are processes on loopback."""
 
 import os
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ from condiff.experiments.store import Key, Store
 
 @dataclass(frozen=True)
 class Square:
-    """A job whose result is known; it says who runs it, and when it began and ended."""
+    """A job whose result is known, and that leaves a mark with its process each time it runs."""
 
     number: int
     marks: str
@@ -32,12 +33,22 @@ class Square:
         return Key("test", "numbers", "square", {}, self.number, 0)
 
     def run(self) -> Run:
-        Path(self.marks, f"{self.number}-{os.getpid()}-began").touch()
-        time.sleep(0.1)
+        Path(self.marks, f"{self.number}-{os.getpid()}").touch()
         if self.fails:
             raise ArithmeticError(f"{self.number} is bad")
-        Path(self.marks, f"{self.number}-{os.getpid()}-ended").touch()
         return Run("test", "numbers", "square", {}, self.number, 0, {"accuracy": float(self.number**2)}, 1, 0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Stuck(Square):
+    """It comes to no end where it runs first."""
+
+    def run(self) -> Run:
+        first = not list(Path(self.marks).glob(f"{self.number}-*"))
+        done = super().run()
+        if first:
+            time.sleep(600)
+        return done
 
 
 @dataclass(frozen=True)
@@ -67,27 +78,24 @@ def marks(tmp_path):
     return folder
 
 
-def _pids(marks, kind):
-    return {int(path.name.split("-")[1]) for path in marks.glob(f"*-{kind}")}
+def _kill_who_is_stuck(job, marks, workers):
+    while not (found := list(marks.glob(f"{job.number}-*"))):
+        time.sleep(0.01)
+    pid = int(found[0].name.split("-")[1])
+    next(worker for worker in workers if worker.pid == pid).kill()
 
 
 def test_a_sweep_survives_the_death_of_a_worker(tmp_path, marks):
-    jobs = [Square(number, str(marks)) for number in range(30)]
+    jobs = [(Stuck if number == 5 else Square)(number, str(marks)) for number in range(20)]
     with running(tmp_path) as cluster, Store(tmp_path / "runs.sqlite") as store:
         workers = [cluster.add_worker() for _ in range(2)]
         with cluster_pool(cluster.address) as pool:
-            for progress in sweep(jobs, store, pool, {}):
-                if len(_pids(marks, "began")) == 2 and workers[0].poll() is None and progress.done >= 4:
-                    while len(list(marks.glob(f"*-{workers[0].pid}-began"))) == len(
-                        list(marks.glob(f"*-{workers[0].pid}-ended"))
-                    ):
-                        time.sleep(0.001)
-                    workers[0].kill()  # in the middle of a job
-        assert workers[0].poll() is not None
-        assert {run.split: run.metrics["accuracy"] for run in store.runs()} == {n: float(n**2) for n in range(30)}
-    begun_twice = len(list(marks.glob("*-began"))) - len(list(marks.glob("*-ended")))
-    assert begun_twice == 1  # the one that was cut off
-    assert _pids(marks, "began") == {worker.pid for worker in workers}
+            killer = threading.Thread(target=_kill_who_is_stuck, args=(jobs[5], marks, workers), daemon=True)
+            killer.start()
+            assert len(list(sweep(jobs, store, pool, {}))) == 20
+        assert {run.split: run.metrics["accuracy"] for run in store.runs()} == {n: float(n**2) for n in range(20)}
+        assert [worker.poll() is None for worker in workers].count(False) == 1
+    assert len(list(marks.glob("5-*"))) == 2  # begun again by the other worker
 
 
 def test_threads_of_one_worker_take_turns_and_failures_are_told(tmp_path, marks):
