@@ -1,4 +1,4 @@
-"""Certified radii: how far a digit may move before its answer can change, for a few that are sure and a few that are not.
+"""Certified radii: how far a digit may move before its answer can change, for sure ones and for unsure ones.
 
 python examples/certified_radius.py [PICTURE.png]
 """

@@ -26,7 +26,7 @@ from condiff.cli import (
     reproduce,
     theory,
 )
-from condiff.cli.output import error_line, warning_line
+from condiff.cli.output import console, error_line, warning_line
 from condiff.errors import CondiffError
 
 app = typer.Typer(
@@ -75,7 +75,8 @@ def main() -> None:
     """Entry point of the ``condiff`` script."""
     if not sys.stdout.isatty():
         # In a file or a pipe there is no window to fit into: tables keep their columns whole.
-        os.environ.setdefault("COLUMNS", "120")
+        columns = os.environ.get("COLUMNS", "")
+        console.width = int(columns) if columns.isdigit() else 120
     debug = "--debug" in sys.argv[1:]
     # --debug is understood anywhere on the line, because one adds it to the end of what just failed.
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]

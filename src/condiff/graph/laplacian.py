@@ -100,7 +100,9 @@ class DenseLaplacian(Laplacian):
         """Row sums of the weights, without gradient."""
         version = self.version
         if self._degree is None or self._degree[0] != version:
-            self._degree = version, self.weights.detach().sum(-1)
+            # What was made in inference mode could not serve in training later.
+            with torch.inference_mode(False):
+                self._degree = version, self.weights.detach().sum(-1)
         return self._degree[1]
 
     @property
