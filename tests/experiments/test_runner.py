@@ -156,7 +156,14 @@ def test_a_killed_sweep_goes_on_where_it_stopped_and_leaves_no_worker(tmp_path, 
     script, path = tmp_path / "slow.py", tmp_path / "runs.sqlite"
     script.write_text(SLOW)
     command = [sys.executable, str(script), str(path)]
-    killed = subprocess.Popen([*command, "1000"], stdout=subprocess.PIPE, text=True, start_new_session=True)
+    killed = subprocess.Popen(
+        [*command, "1000"],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        # What a shell runs in the background is deaf to interrupts, and so are its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     for line in killed.stdout:
         if int(line) >= 3:
             break

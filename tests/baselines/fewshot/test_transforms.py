@@ -34,7 +34,7 @@ def test_the_shift_moves_the_queries_to_the_mean_of_the_support(seed: int) -> No
     support, query = cloud(seed, 3), cloud(seed + 1, 7)
     delta = support.numpy().mean(1, keepdims=True) - query.numpy().mean(1, keepdims=True)
     moved = shifted(support, query)
-    np.testing.assert_allclose(moved, query.numpy() + delta, rtol=1e-12)
+    np.testing.assert_allclose(moved, query.numpy() + delta, rtol=1e-12, atol=1e-15)
     torch.testing.assert_close(moved.mean(1), support.mean(1))
 
 
