@@ -27,7 +27,9 @@ from condiff.experiments.provenance import provenance_line
 from condiff.files import write_text
 from condiff.graph import kernel_graph
 
-FEATURES, CLASSES, HIDDEN, LAYERS = 64, 10, 32, 20
+FEATURES, CLASSES, HIDDEN = 64, 10, 32
+#: The first tells products and base network apart; the second is the one that counts.
+LAYERS = (4, 20)
 #: Of the bottleneck network that these widths make.
 WEIGHTS = FEATURES * CLASSES + CLASSES + FEATURES * HIDDEN + HIDDEN + HIDDEN * CLASSES + CLASSES
 
@@ -52,9 +54,12 @@ def measure(n_nodes: int, ranks: int, epochs: int, folder: Path, problem: tuple)
     shards, fit, out = (folder / f"{name}-{n_nodes}-{ranks}" for name in ("shards", "fit", "out"))
     # The kernel graph's weights are normalised already.
     write_shards(shards, graph, x, labels, ranks=ranks, normalisation="none", self_loops=False)
-    report = launch(ranks, "fit", shards, fit, "--epochs", epochs, "--layers", LAYERS, "--hidden", HIDDEN)
-    launch(ranks, "predict", shards, fit, out)
-    description = Description.load(shards)
+    description, measured = Description.load(shards), []
+    for layers in LAYERS:
+        into = fit / str(layers)
+        report = launch(ranks, "fit", shards, into, "--epochs", epochs, "--layers", layers, "--hidden", HIDDEN)
+        measured += Measurement.of(report, description, WEIGHTS, layers)
+    launch(ranks, "predict", shards, into, out)
     alone = folder / f"out-{n_nodes}-1"
     difference = float(np.abs(gather_output(out) - gather_output(alone)).max()) if alone.exists() else None
     row = {
@@ -62,12 +67,12 @@ def measure(n_nodes: int, ranks: int, epochs: int, folder: Path, problem: tuple)
         "ranks": ranks,
         "partition": description.method,
         "cut_share": description.cut_entries / description.n_entries,
-        "border_share": Workload.of(description, WEIGHTS, LAYERS).border_share,
+        "border_share": Workload.of(description, WEIGHTS, LAYERS[-1]).border_share,
         "difference_from_one_rank": difference,
         "used": report["ranks"],
         **{key: value for key, value in report.items() if key != "ranks"},
     }
-    return row, Measurement.of(report, description, WEIGHTS, LAYERS)
+    return row, measured
 
 
 def main() -> None:
@@ -100,7 +105,7 @@ def main() -> None:
     shares = {"as in the last fit": rows[-1]["border_share"], "at random": random_border_share(32, 16)}
     forecasts = []
     for (network, used), (partition, share) in product(networks.items(), shares.items()):
-        work = Workload(1e8, 1.6e9, 47, 100, 100 * 64 + 64 * 47 + 100 * 47, LAYERS, share)
+        work = Workload(1e8, 1.6e9, 47, 100, 100 * 64 + 64 * 47 + 100 * 47, LAYERS[-1], share)
         made = cost(work, 16, used)
         forecasts.append({"network": network, "partition": partition, "border_share": share, **made.to_dict()})
         print(

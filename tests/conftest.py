@@ -6,6 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# The first example of a test may import torch's parts, which takes seconds on a busy machine.
+settings.register_profile("condiff", deadline=None)
+settings.load_profile("condiff")
 
 
 @pytest.fixture

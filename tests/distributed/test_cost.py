@@ -9,7 +9,7 @@ from condiff.distributed.cost import Measurement, Rates, Workload, cost, fit_rat
 from condiff.errors import InvalidInputError
 from condiff.graph import Graph
 
-RATES = Rates(product_byte=1e-9, flop=1e-10, message=1e-4, network_byte=1e-8, process_bytes=3e8)
+RATES = Rates(product_byte=1e-9, flop=1e-10, message=1e-4, network_byte=1e-8, process_bytes=3e8, startup=0.7)
 WORK = Workload(n_nodes=1e6, n_edges=1e7, n_columns=10, n_features=64, n_weights=5000, layers=20, border_share=0.5)
 
 
@@ -66,7 +66,7 @@ def test_rates_are_found_again():
     for nodes, entries, columns, epochs, ranks in ((1e4, 1e5, 3, 10, 1), (4e4, 1e6, 10, 5, 2), (2e4, 9e4, 40, 8, 4)):
         messages, payload = 1000.0 * (ranks - 1), 3e5 * (ranks - 1) * columns
         compute = RATES.product_byte * product_bytes(entries, columns) * 20 * (2 * epochs + 2)
-        compute += RATES.flop * 2 * 5000 * nodes * (4 * epochs + 2)
+        compute += RATES.flop * 2 * 5000 * nodes * (4 * epochs + 2) + RATES.startup
         measured.append(
             Measurement(
                 nodes,

@@ -1,4 +1,4 @@
-r"""What a sharded fit costs: bytes, messages, memory and time of one rank, as formulas with four measured rates.
+r"""What a sharded fit costs: bytes, messages, memory and time of one rank, as formulas with measured rates.
 
 With n nodes, m stored weights (twice the undirected edges, and a loop a node), c columns, K layers and P ranks, a rank
 holds n / P nodes and m / P weights. One layer reads :math:`(8 + 4 c) m / P` bytes (a column index, a weight and a row
@@ -79,6 +79,8 @@ class Rates:
         Seconds for a message, and for a byte sent.
     process_bytes
         Memory of a rank that holds nothing: Python and torch.
+    startup
+        Seconds before the first epoch, whatever the size; no part of an epoch's cost.
     """
 
     product_byte: float
@@ -86,6 +88,7 @@ class Rates:
     message: float
     network_byte: float
     process_bytes: float
+    startup: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -216,27 +219,29 @@ class Measurement:
 
 
 def fit_rates(measured: Sequence[Measurement]) -> Rates:
-    """Rates that explain measurements best: least squares of relative errors, none negative."""
+    """Rates that explain measurements best: least squares of relative errors, none negative.
+
+    Measure several sizes and numbers of layers, or the work of products and of the base network cannot be told apart.
+    """
     if not measured:
         raise InvalidInputError("rates need at least one measurement")
     # A pass before the first epoch and one for the answer come on top of the epochs' own.
     products = [product_bytes(m.entries, m.columns) * m.layers * (2 * m.epochs + 2) for m in measured]
     flops = [2.0 * m.n_weights * m.nodes * (4 * m.epochs + 2) for m in measured]
-    product_byte, flop = _solve([products, flops], [m.compute_seconds for m in measured])
-    sending = [m for m in measured if m.messages > 0]
-    message, network_byte = (
-        _solve([[m.messages for m in sending], [m.payload for m in sending]], [m.exchange_seconds for m in sending])
-        if sending
-        else (0.0, 0.0)
-    )
+    once = [1.0] * len(measured)
+    product_byte, flop, startup = _solve([products, flops, once], [m.compute_seconds for m in measured])
+    message = network_byte = 0.0
+    if sending := [m for m in measured if m.messages > 0]:
+        kinds = [[m.messages for m in sending], [m.payload for m in sending]]
+        message, network_byte = _solve(kinds, [m.exchange_seconds for m in sending])
     process = min(m.peak_memory - m.shard_bytes for m in measured)
-    return Rates(product_byte, flop, message, network_byte, process)
+    return Rates(product_byte, flop, message, network_byte, process, startup)
 
 
-def _solve(kinds: Sequence[Sequence[float]], seconds: Sequence[float]) -> tuple[float, float]:
+def _solve(kinds: Sequence[Sequence[float]], seconds: Sequence[float]) -> list[float]:
     matrix = np.array(kinds, dtype=float).T / np.array(seconds)[:, None]
     scale = matrix.max(axis=0)
     scale[scale == 0] = 1.0
     found, _ = nnls(matrix / scale, np.ones(len(seconds)))
-    first, second = found / scale
-    return float(first), float(second)
+    rates: list[float] = (found / scale).tolist()
+    return rates
