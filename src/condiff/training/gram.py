@@ -161,13 +161,13 @@ def _fit_compiled(x: Tensor, rows: Tensor, target: Tensor, first: First, setting
     def work(task: int) -> Fitted:
         wide, biases, readout, readout_bias = _drawn(first[task])
         n_outputs = len(readout)
-        hidden = _blocks(x[task] @ wide.mT, WIDTH)
+        hidden = in_blocks(x[task] @ wide.mT, WIDTH)
         rest = torch.zeros(n_outputs + 2, len(hidden) * WIDTH, dtype=x.dtype)
         rest[0, :n_features], rest[1:-1, :n_features], rest[-1, :n_outputs] = biases, readout, readout_bias
-        small = _blocks(rest, WIDTH)
+        small = in_blocks(rest, WIDTH)
         z, losses = np.empty((x.shape[1], n_outputs), gram.dtype), np.empty(settings.epochs, gram.dtype)
         speed, small_speed = np.zeros_like(hidden), np.zeros_like(small)
-        inputs = gram[task], rows[task].numpy(), target[task].numpy(), _blocks(x[task], WIDTH)
+        inputs = gram[task], rows[task].numpy(), target[task].numpy(), in_blocks(x[task], WIDTH)
         train(*inputs, hidden, speed, small, small_speed, z, losses, rates, *constants)
         rest = _joined(small)
         parts = rest[0, :n_features], rest[1:-1, :n_features], rest[-1, :n_outputs]
@@ -234,7 +234,7 @@ def _shrinkage(settings: Training) -> float:
     return value
 
 
-def _blocks(values: Tensor, width: int) -> NDArray[Any]:
+def in_blocks(values: Tensor, width: int) -> NDArray[Any]:
     """(rows, features) as (blocks, rows, width), filled up with zeros."""
     missing = -values.shape[-1] % width
     padded = torch.nn.functional.pad(values, (0, missing)) if missing else values
@@ -242,7 +242,7 @@ def _blocks(values: Tensor, width: int) -> NDArray[Any]:
 
 
 def _joined(blocks: NDArray[Any]) -> Tensor:
-    """The reverse of :func:`_blocks`, with the zeros."""
+    """The reverse of :func:`in_blocks`, with the zeros."""
     return torch.from_numpy(blocks).transpose(0, 1).flatten(1)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from condiff.training.vectors import dot, load, nothing, plus_scaled, positive, store, where_positive
+from condiff.training.vectors import FOLD, add_products, load, nothing, plus_scaled, positive, store, where_positive
 
 # See kernels.py on what is kept of compiled code.
 _compiled = njit(nogil=True, cache=True, boundscheck=False, error_model="numpy")
@@ -38,17 +38,15 @@ def train(
     and ``small_speed`` are their momenta. ``rates`` has the learning rate of every epoch, ``losses`` receives its loss.
     """
     n_points, n_classes = z.shape
-    back = np.empty_like(z)
+    back, sums = np.empty_like(z), np.zeros((n_points * n_classes, FOLD), z.dtype)
     pulls = np.empty((n_points, x.shape[2]), z.dtype)
     gradient = np.empty((n_classes + 2, x.shape[2]), z.dtype)
-    _begin(small[0], z)
     for block in range(x.shape[0]):
-        _read_out(x[block], hidden[block], small[block], z)
+        _read_out(x[block], hidden[block], small[block], sums)
+    _outputs(sums, small[0], z)
     for epoch in range(rates.shape[0]):
         rate = rates[epoch]
         losses[epoch] = _pull_of_outputs(z, rows, truth, back, tiny)
-        for class_ in range(n_classes):
-            z[:, class_] = 0.0
         for block in range(x.shape[0]):
             values, moving = hidden[block], speed[block]
             biases = _pulls_of_units(x[block], values, small[block], back, pulls, gradient)
@@ -61,28 +59,32 @@ def train(
                 _pull_of_last(back, gradient)
             for row in range(n_classes + 2):
                 _move(small[block], small_speed[block], row, load(gradient, row), rate, momentum, decay)
-            _read_out(x[block], values, small[block], z)
-        for point in range(n_points):
-            for class_ in range(n_classes):
-                z[point, class_] += small[0, n_classes + 1, class_]
+            _read_out(x[block], values, small[block], sums)
+        _outputs(sums, small[0], z)
 
 
 @_compiled
-def _begin(small: Any, z: Any) -> None:
-    for point in range(z.shape[0]):
-        for class_ in range(z.shape[1]):
-            z[point, class_] = small[z.shape[1] + 1, class_]
-
-
-@_compiled
-def _read_out(x: Any, hidden: Any, small: Any, z: Any) -> None:
+def _read_out(x: Any, hidden: Any, small: Any, sums: Any) -> None:
     """Add what a block's units give to the outputs."""
-    biases = load(small, 0)
-    for point in range(z.shape[0]):
+    biases, n_classes = load(small, 0), small.shape[0] - 2
+    for point in range(x.shape[0]):
         unit = positive(plus_scaled(load(hidden, point), 1.0, biases))
         unit = plus_scaled(unit, 1.0, load(x, point))
-        for class_ in range(z.shape[1]):
-            z[point, class_] += dot(unit, load(small, class_ + 1))
+        for class_ in range(n_classes):
+            add_products(sums, point * n_classes + class_, unit, load(small, class_ + 1))
+
+
+@_compiled
+def _outputs(sums: Any, small: Any, z: Any) -> None:
+    """The outputs, from what all blocks have added; the sums begin anew."""
+    n_points, n_classes = z.shape
+    for point in range(n_points):
+        for class_ in range(n_classes):
+            total = small[n_classes + 1, class_]
+            for part in range(FOLD):
+                total += sums[point * n_classes + class_, part]
+                sums[point * n_classes + class_, part] = 0.0
+            z[point, class_] = total
 
 
 @_compiled

@@ -13,8 +13,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
 
-#: Numbers in a row.
-WIDTH = 64
+#: Numbers in a row, and in what a product of two rows is folded to until all blocks have been added.
+WIDTH, FOLD = 64, 8
 
 
 class RowType(types.Type):
@@ -136,6 +136,25 @@ def dot(context: Any, row: Any, other: Any) -> Any:
 
 
 @intrinsic
+def add_products(context: Any, sums: Any, index: Any, row: Any, other: Any) -> Any:
+    """Add the products of two rows to the eight numbers ``sums[index]``, whose sum is then that of all products.
+
+    Sums over many blocks are folded to one number once, at their end, where ``dot`` would do so for every block.
+    """
+
+    def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = _place(target, builder, signature, arguments, FOLD)
+        total = builder.load(place, align=_size(signature.args[0]))
+        for start in range(0, WIDTH, FOLD):
+            left, right = (_part(builder, vector, start, FOLD) for vector in arguments[2:])
+            total = _fma(builder, left, right, total)
+        builder.store(total, place, align=_size(signature.args[0]))
+        return target.get_dummy_value()
+
+    return types.void(sums, index, row, other), generate
+
+
+@intrinsic
 def adam(context: Any, row: Any, gradient: Any, mean: Any, square: Any, rate: Any, root: Any, decay: Any) -> Any:
     """One step of Adam: the new row, mean and square; ``rate`` and ``root`` hold the corrections of the biases."""
 
@@ -154,13 +173,13 @@ def adam(context: Any, row: Any, gradient: Any, mean: Any, square: Any, rate: An
     return types.UniTuple(row, 3)(row, row, row, row, number, number, number), generate
 
 
-def _place(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+def _place(target: Any, builder: Any, signature: Any, arguments: Any, width: int = WIDTH) -> Any:
     kind, index = signature.args[0], signature.args[1]
     array = target.make_array(kind)(target, builder, arguments[0])
     row = target.cast(builder, arguments[1], index, types.intp)
     start = ir.Constant(row.type, 0)
     first = cgutils.get_item_pointer(target, builder, kind, array, [row, start], wraparound=False)
-    vector = ir.VectorType(target.get_value_type(kind.dtype), WIDTH)
+    vector = ir.VectorType(target.get_value_type(kind.dtype), width)
     return builder.bitcast(first, vector.as_pointer())
 
 

@@ -9,6 +9,7 @@ import torch
 from tests.baselines.fewshot.few_shot_tasks import task
 from torch import Tensor, nn
 
+from condiff.baselines.fewshot import tim
 from condiff.baselines.fewshot.baseline import CLOSER_LOOK, Baseline
 from condiff.baselines.fewshot.baseline_plus_plus import BaselinePlusPlus
 from condiff.baselines.fewshot.problem import FewShotProblem, Tasks
@@ -23,7 +24,9 @@ def entropy(chances: Tensor) -> Tensor:
     return -(chances * torch.log(chances + 1e-12)).sum(-1)
 
 
-def test_tim() -> None:
+@pytest.mark.parametrize("compiled", [True, False])
+def test_tim(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tim, "is_available", lambda: compiled)
     problem, _ = task(10)
     support, query = (nn.functional.normalize(x, dim=-1) for x in (problem.support, problem.query))
     weights = torch.stack([support[problem.labels == c].mean(0) for c in range(3)]).requires_grad_()

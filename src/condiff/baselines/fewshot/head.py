@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
@@ -14,13 +14,17 @@ _FLOOR = 1e-8
 def adam(values: list[Tensor], gradients: Callable[[list[Tensor]], list[Tensor]], rate: float, steps: int) -> None:
     """Move ``values`` in place by ``steps`` of Adam (Kingma and Ba 2015), with torch's constants."""
     first, second = ([torch.zeros_like(value) for value in values] for _ in range(2))
-    for step in range(1, steps + 1):
-        shrink = rate / (1 - _MOMENTA[0] ** step)
-        scale = (1 - _MOMENTA[1] ** step) ** 0.5
+    for shrink, root in adam_rates(rate, steps):
         for value, mean, square, gradient in zip(values, first, second, gradients(values), strict=True):
             mean.lerp_(gradient, 1 - _MOMENTA[0])
             square.mul_(_MOMENTA[1]).addcmul_(gradient, gradient, value=1 - _MOMENTA[1])
-            value.addcdiv_(mean, square.sqrt().div_(scale).add_(_FLOOR), value=-shrink)
+            value.addcdiv_(mean, square.sqrt().mul_(root).add_(_FLOOR), value=-shrink)
+
+
+def adam_rates(rate: float, steps: int) -> Iterator[tuple[float, float]]:
+    """The rate of each step, and the factor of the second moment's root: what corrects the moments' beginning at 0."""
+    for step in range(1, steps + 1):
+        yield rate / (1 - _MOMENTA[0] ** step), (1 - _MOMENTA[1] ** step) ** -0.5
 
 
 def cross_entropy_slope(chances: Tensor, one_hot: Tensor) -> Tensor:

@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from condiff.baselines.fewshot.head import adam, cross_entropy_slope, entropy_slope
+from condiff.baselines.fewshot.head import adam, adam_rates, cross_entropy_slope, entropy_slope
 from condiff.baselines.fewshot.method import BatchedMethod
 from condiff.baselines.fewshot.problem import Tasks
 from condiff.baselines.method import check_counts
+from condiff.training.compiled import is_available
+from condiff.training.gram import in_blocks
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,24 @@ class TIM(BatchedMethod):
         return self.steps
 
     def scores(self, tasks: Tasks, seeds: Sequence[int]) -> Tensor:
+        return (self._compiled if is_available() else self._plain)(tasks)
+
+    def _compiled(self, tasks: Tasks) -> Tensor:
+        from condiff.baselines.fewshot.tim_kernels import descend
+        from condiff.training.vectors import WIDTH
+
+        points, n_known = tasks.normalised.points, tasks.labels.shape[1]
+        kind = points.numpy().dtype.type
+        rates, roots = (np.array(each, kind) for each in zip(*adam_rates(self.learning_rate, self.steps), strict=True))
+        numbers = self.temperature, self.support_weight, self.condition_weight, torch.finfo(points.dtype).tiny
+        logits = torch.empty(len(tasks), points.shape[1], tasks.ways, dtype=points.dtype)
+        for task, weights in enumerate(tasks.means(tasks.normalised.support)):
+            inputs = in_blocks(points[task], WIDTH), tasks.labels[task].numpy(), in_blocks(weights, WIDTH)
+            descend(*inputs, logits[task].numpy(), rates, roots, *map(kind, numbers))
+        return logits[:, n_known:]
+
+    def _plain(self, tasks: Tasks) -> Tensor:
+        """The same with torch's operations."""
         points, n_known, n_queries = tasks.normalised.points, tasks.labels.shape[1], tasks.query.shape[1]
         weights = tasks.means(tasks.normalised.support)
 
