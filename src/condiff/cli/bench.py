@@ -67,11 +67,9 @@ def command(
             )
     torch.set_num_threads(threads or os.cpu_count() or 1)
     made = provenance(typed())
-    rows = [
-        measure(work, repeats, note) | {"threads": torch.get_num_threads(), "made": made}
-        for task in wanted
-        for work in TASKS[task]()
-    ]
+    # All data first: what is missing is said before anything has been measured.
+    works = [work for task in wanted for work in TASKS[task]()]
+    rows = [measure(work, repeats, note) | {"threads": torch.get_num_threads(), "made": made} for work in works]
     if out is not None:
         write_text(out, codec.dumps(rows, indent=2) + "\n")
     if json:

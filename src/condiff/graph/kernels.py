@@ -12,7 +12,7 @@ from condiff.graph.vectors import fetch, load, plus_scaled, scaled, store
 _AHEAD = 24
 
 
-@njit(nogil=True, cache=True, boundscheck=False, error_model="numpy")  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True, boundscheck=False, error_model="numpy")
 def euler_rows(
     first: int, last: int, starts: Any, columns: Any, weights: Any, kept: Any, strength: Any, u: Any, out: Any
 ) -> None:

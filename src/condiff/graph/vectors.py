@@ -17,7 +17,7 @@ from numba.extending import intrinsic, models, register_model
 LANE = 16
 
 
-class LaneType(types.Type):  # type: ignore[misc]  # numba has no types of its own
+class LaneType(types.Type):
     """The type of a lane in numba's eyes."""
 
     def __init__(self, dtype: Any) -> None:
@@ -26,12 +26,12 @@ class LaneType(types.Type):  # type: ignore[misc]  # numba has no types of its o
 
 
 @register_model(LaneType)
-class _LaneModel(models.PrimitiveModel):  # type: ignore[misc]
+class _LaneModel(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: LaneType) -> None:
         super().__init__(manager, kind, ir.VectorType(manager.lookup(kind.dtype).get_value_type(), LANE))
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def load(context: Any, array: Any, row: Any, lane: Any) -> Any:
     """Lane ``lane`` of a row of an array of shape (rows, 16 times lanes)."""
 
@@ -41,7 +41,7 @@ def load(context: Any, array: Any, row: Any, lane: Any) -> Any:
     return LaneType(array.dtype)(array, row, lane), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def store(context: Any, array: Any, row: Any, lane: Any, value: Any) -> Any:
     """Write a lane where ``load`` would read it."""
 
@@ -53,7 +53,7 @@ def store(context: Any, array: Any, row: Any, lane: Any, value: Any) -> Any:
     return types.void(array, row, lane, value), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def fetch(context: Any, array: Any, row: Any, lane: Any) -> Any:
     """Ask the memory for a lane that will be loaded soon."""
 
@@ -69,7 +69,7 @@ def fetch(context: Any, array: Any, row: Any, lane: Any) -> Any:
     return types.void(array, row, lane), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def scaled(context: Any, value: Any, scale: Any) -> Any:
     """``scale * value``."""
 
@@ -79,7 +79,7 @@ def scaled(context: Any, value: Any, scale: Any) -> Any:
     return value(value, value.dtype), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def plus_scaled(context: Any, value: Any, scale: Any, other: Any) -> Any:
     """``value + scale * other``, each number rounded once."""
 

@@ -71,12 +71,13 @@ def test_coin(shots: int) -> None:
 
 @pytest.mark.parametrize("shots", [1, 3])
 @pytest.mark.parametrize("layers", [0, 4])
-def test_diff_resnet(shots: int, layers: int) -> None:
-    problem, _ = task(15, shots=shots)
+@pytest.mark.parametrize("n", [12, 128])  # by torch's products, and by the loop that takes whole blocks
+def test_diff_resnet(shots: int, layers: int, n: int) -> None:
+    problem, _ = task(15, shots=shots, features=n)
     points = Tasks.of([problem]).shifted.points[0]
     weights = graph(points.double()).float()
     torch.manual_seed(5)
-    first, second, outer = nn.Linear(12, 12), nn.Linear(12, 12), nn.Linear(12, 3)
+    first, second, outer = nn.Linear(n, n), nn.Linear(n, n), nn.Linear(n, 3)
 
     def outputs() -> Tensor:
         return outer(diffuse(points + second(first(points).relu()), weights, layers))

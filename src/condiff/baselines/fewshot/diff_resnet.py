@@ -6,7 +6,8 @@ The two wide weights are not touched after they are drawn. The first acts on the
 
 .. math:: V = c\,V_0 + \sum_{\tau < t} k_\tau C_\tau^T B_\tau
 
-with numbers c and k that momentum and weight decay give. An epoch then reads :math:`V_0` twice and writes nothing wide.
+with numbers c and k that momentum and weight decay give. An epoch then reads :math:`V_0`, twice without compiled loops
+and once with them, and writes nothing wide.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from condiff.baselines.fewshot.method import BatchedMethod, shots_of
 from condiff.baselines.fewshot.problem import Tasks
 from condiff.errors import InvalidInputError
 from condiff.training import FEW_SHOT, Training
+from condiff.training.compiled import is_available
 
 if TYPE_CHECKING:
     from typing import Self
@@ -74,30 +76,30 @@ class DiffResNet(BatchedMethod):
         return torch.stack([_fit(x, rows, truth, seed, self.training)[n_known:] for x, rows, truth, seed in each])
 
 
-class _LowRank:
-    """The weight V: its first value, and what the epochs have added."""
+class _Added:
+    """What the epochs have added to the weight V, and the factor that is left of its first value."""
 
-    def __init__(self, first: Tensor, ways: int, training: Training) -> None:
-        self.first, self.ways, self.training = first, ways, training
-        room = (training.epochs * ways, len(first))
-        self.left, self.right = first.new_empty(room), first.new_empty(room)
+    def __init__(self, like: Tensor, ways: int, training: Training) -> None:
+        self.ways, self.training = ways, training
+        room = (training.epochs * ways, len(like))
+        self.left, self.right = like.new_empty(room), like.new_empty(room)
         # Of the first value and of every epoch: the factor, and its speed.
-        self.factors, self.speeds = first.new_zeros(2, 1 + training.epochs)
+        self.factors, self.speeds = like.new_zeros(2, 1 + training.epochs)
         self.factors[0] = 1.0
         self.epoch = 0
 
     def before(self, rows: Tensor) -> Tensor:
-        """``rows V``."""
-        return self._sum(rows, self.first, self.left, self.right)
+        """``rows (V - c V_0)``."""
+        return self._sum(rows, self.left, self.right)
 
     def behind(self, rows: Tensor) -> Tensor:
-        """``rows V^T``."""
-        return self._sum(rows, self.first.mT, self.right, self.left)
+        """``rows (V - c V_0)^T``."""
+        return self._sum(rows, self.right, self.left)
 
-    def _sum(self, rows: Tensor, first: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    def _sum(self, rows: Tensor, left: Tensor, right: Tensor) -> Tensor:
         used = self.epoch * self.ways
         factors = self.factors[1 : 1 + self.epoch].repeat_interleave(self.ways)
-        summed: Tensor = self.factors[0] * (rows @ first) + ((rows @ left[:used].mT) * factors) @ right[:used]
+        summed: Tensor = ((rows @ left[:used].mT) * factors) @ right[:used]
         return summed
 
     def step(self, left: Tensor, right: Tensor) -> None:
@@ -110,6 +112,45 @@ class _LowRank:
         self.epoch += 1
 
 
+class _Classifier:
+    """The classifier C and its product with the first value of V."""
+
+    def __init__(self, values: Tensor, wide: Tensor, training: Training) -> None:
+        self.values, self.wide, self.training = values, wide, training
+        self.speed = torch.zeros_like(values)
+        self.product = values @ wide
+
+    def move(self, factor: float, summed: Tensor, gradient: Tensor, epoch: int) -> None:
+        """One step along ``gradient + factor * summed V_0^T``."""
+        gradient = gradient + factor * (summed @ self.wide.mT)
+        self.speed.mul_(self.training.momentum).add_(gradient).add_(self.values, alpha=self.training.weight_decay)
+        self.values.sub_(self.speed, alpha=self.training.learning_rate_at(epoch))
+        self.product = self.values @ self.wide
+
+
+class _CompiledClassifier(_Classifier):
+    """The same by a loop that reads V once."""
+
+    def move(self, factor: float, summed: Tensor, gradient: Tensor, epoch: int) -> None:
+        from condiff.baselines.fewshot.diff_resnet_kernels import move_and_read
+        from condiff.training.vectors import WIDTH
+
+        kind = self.values.numpy().dtype.type
+        numbers = self.training.learning_rate_at(epoch), self.training.momentum, self.training.weight_decay
+        wide, sums, product = (each.reshape(-1, WIDTH).numpy() for each in (self.wide, summed, self.product))
+        arrays = (each.numpy() for each in (gradient, self.values, self.speed))
+        move_and_read(wide, kind(factor), sums, *arrays, product, *map(kind, numbers))
+
+
+def _classifier(values: Tensor, wide: Tensor, training: Training) -> _Classifier:
+    if not is_available():
+        return _Classifier(values, wide, training)
+    from condiff.training.vectors import WIDTH
+
+    # Rows of whole blocks, as the features of all backbones are.
+    return (_Classifier if wide.shape[1] % WIDTH else _CompiledClassifier)(values, wide, training)
+
+
 def _fit(x: Tensor, spread: Tensor, truth: Tensor, seed: int, training: Training) -> Tensor:
     """Fit the network to a task; its logits of all points."""
     (n_known, ways), n_features = truth.shape, x.shape[1]
@@ -117,32 +158,32 @@ def _fit(x: Tensor, spread: Tensor, truth: Tensor, seed: int, training: Training
     wide, outer = (n_features, n_features), (ways, n_features)
     shapes: list[tuple[int, ...]] = [wide, (n_features,), wide, (n_features,), outer, (ways,)]
     drawn = [torch.empty(shape).uniform_(-bound, bound, generator=generator) for shape in shapes]
-    inner, inner_bias, second, second_bias, classifier, bias = drawn
-    middle = _LowRank(second, ways, training)
+    inner, inner_bias, second, second_bias, first_values, bias = drawn
+    classifier, added = _classifier(first_values, second, training), _Added(second, ways, training)
     hidden, products, known = x @ inner.mT, x @ x.mT, spread[:n_known]
-    values = [hidden, inner_bias, second_bias, classifier, bias]
+    values = [hidden, inner_bias, second_bias, bias]
     speeds = [torch.zeros_like(value) for value in values]
     # Fresh memory for these in every epoch would take longer than what is computed into it.
     active, into, signs, pulled = (torch.empty_like(x) for _ in range(4))
+
+    def plain(readout: Tensor) -> Tensor:
+        return x @ classifier.values.mT + active @ readout.mT + second_bias @ classifier.values.mT
+
     for epoch in range(training.epochs):
         torch.add(hidden, inner_bias, out=active).relu_()
-        readout = middle.before(classifier)
-        plain = x @ classifier.mT + active @ readout.mT + second_bias @ classifier.mT
-        error = ((known @ plain + bias).softmax(-1) - truth) / n_known
-        slope = known.mT @ error  # by ``plain``
+        factor = float(added.factors[0])
+        readout = factor * classifier.product + added.before(classifier.values)
+        error = ((known @ plain(readout) + bias).softmax(-1) - truth) / n_known
+        slope = known.mT @ error  # by what is diffused
         summed, total = slope.mT @ active, slope.sum(0)
         torch.mm(slope, readout, out=into).mul_(torch.sign(active, out=signs))
-        gradients = [
-            torch.mm(products, into, out=pulled),
-            into.sum(0),
-            total @ classifier,
-            slope.mT @ x + middle.behind(summed) + total[:, None] * second_bias,
-            error.sum(0),
-        ]
-        middle.step(classifier, summed)
+        gradients = [torch.mm(products, into, out=pulled), into.sum(0), total @ classifier.values, error.sum(0)]
+        to_classifier = slope.mT @ x + added.behind(summed) + total[:, None] * second_bias
+        added.step(classifier.values, summed)
+        classifier.move(factor, summed, to_classifier, epoch)
         for value, speed, gradient in zip(values, speeds, gradients, strict=True):
             speed.mul_(training.momentum).add_(gradient).add_(value, alpha=training.weight_decay)
             value.sub_(speed, alpha=training.learning_rate_at(epoch))
-    active = (hidden + inner_bias).relu()
-    plain = x @ classifier.mT + active @ middle.before(classifier).mT + second_bias @ classifier.mT
-    return spread @ plain + bias
+    torch.add(hidden, inner_bias, out=active).relu_()
+    readout = added.factors[0] * classifier.product + added.before(classifier.values)
+    return spread @ plain(readout) + bias
