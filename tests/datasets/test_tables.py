@@ -52,7 +52,7 @@ def test_a_csv_is_read_whatever_its_delimiter_mark_and_line_ends(
     assert table.n_rows == 3
     assert table.target("kind").tolist() == ["cat", None, "dog"]
     np.testing.assert_array_equal(table.target("age"), [30.0, 41.0, np.nan])
-    assert list(table.features(["kind"]).columns) == ["age", "city"]
+    assert table.other_columns(["kind"]) == ("age", "city")
 
 
 def test_a_packed_csv_and_a_tsv(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_an_unknown_column_lists_and_suggests(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match=r"no target column 'Kinds' \(did you mean 'kind'\?\); it has 'age'"):
         table.target("Kinds")
     with pytest.raises(InvalidInputError, match="no column 'zzz'; it has"):
-        table.features(["zzz"])
+        table.other_columns(["zzz"])
 
 
 def test_targets_that_teach_nothing(tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_dense_npz(tmp_path: Path) -> None:
     np.savez(path, X=np.arange(6).reshape(3, 2), y=np.array([1.0, np.nan, 2.0]), ids=np.array(["a", "b", "c"]))
     table = read_table(path)
     assert table.columns == ("y", "ids")
-    assert table.features(["y"]).dtype == np.float64
+    assert table.matrix.dtype == np.float64
     np.testing.assert_array_equal(table.target("y"), [1.0, np.nan, 2.0])
 
 
@@ -237,7 +237,7 @@ def test_sparse_npz_stays_sparse(tmp_path: Path, prefix: str) -> None:
     np.savez(path, **arrays, labels=np.arange(1000) % 3)
     table = read_table(path)
     assert sp.issparse(table.matrix)
-    assert (table.features() != wide).nnz == 0
+    assert (table.matrix != wide).nnz == 0
     assert infer_task(table.target("labels")) == "classification"
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
@@ -14,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from condiff.errors import InvalidInputError, MissingDependencyError
+from condiff.errors import InvalidFileError, InvalidInputError, MissingDependencyError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,8 +85,11 @@ def id_like(name: str) -> bool:
     return _ID_NAME.search(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()) is not None
 
 
-def read_numbers(series: pd.Series, kind: Kind, path: Path) -> Floats:
-    """A column as float64 with NaN for missing (dates: days since 1970), or an error that names the row."""
+def read_numbers(series: pd.Series, kind: Kind, path: Path, before: int = 0) -> Floats:
+    """A column as float64 with NaN for missing (dates: days since 1970), or an error that names the row.
+
+    ``before`` rows of the file come before those of the series.
+    """
     found = column_kind(series)
     if found == kind == "date":
         moments = series if series.dt.tz is None else series.dt.tz_convert(None)
@@ -103,8 +107,8 @@ def read_numbers(series: pd.Series, kind: Kind, path: Path) -> Floats:
             cell = series.iloc[row - 1]
             wanted = {"number": "a number", "boolean": "true or false", "date": "a date as 2024-12-31"}[kind]
             raise InvalidInputError(
-                f"{path}, column {series.name!r}, row {row}: {str(cell)!r} is not {wanted}, as the model needs: "
-                "mend the cell or leave it empty"
+                f"{path}, column {series.name!r}, row {before + row}: {str(cell)!r} is not {wanted}, as the model "
+                "needs: mend the cell or leave it empty"
             )
     return values
 
@@ -139,3 +143,10 @@ def listed(names: Collection[str], most: int = 12) -> str:
     """Quoted names, the first few of them."""
     shown = ", ".join(repr(name) for name in list(names)[:most])
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+
+
+def no_duplicates(path: Path, names: Sequence[str]) -> None:
+    """Raise where two columns of a file have the same name."""
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise InvalidFileError(f"{path} has more than one column named {listed(twice, 3)}: give each its own name")

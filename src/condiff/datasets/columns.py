@@ -70,10 +70,10 @@ class NumberColumn:
         """The names of the columns that this one becomes."""
         return [self.name] * (self.sd > 0) + [f"{self.name} is missing"] * self.flag
 
-    def encode(self, series: pd.Series, path: Path) -> Floats:
-        """Rows x (1 or 2)."""
+    def encode(self, series: pd.Series, path: Path, before: int = 0) -> Floats:
+        """Rows x (1 or 2); ``before`` rows of the file come before these."""
         with np.errstate(over="ignore", invalid="ignore"):
-            values = read_numbers(series, self.kind, path) - self.origin
+            values = read_numbers(series, self.kind, path, before) - self.origin
             missing = ~np.isfinite(values)
             filled = np.where(missing, self.median, values)
             parts = [np.clip((filled - self.mean) / self.sd, -FAR, FAR)] if self.sd > 0 else []
@@ -96,7 +96,7 @@ class CategoryColumn:
         names = [f"{self.name}={level}" for level in self.levels]
         return names + [f"{self.name} is rare"] * bool(self.pooled) + [f"{self.name} is missing"] * self.missing
 
-    def encode(self, series: pd.Series, path: Path) -> sp.csr_array:
+    def encode(self, series: pd.Series, path: Path, before: int = 0) -> sp.csr_array:
         """Rows x levels; a level that was not there at fitting is a row of zeros."""
         place: dict[str | None, int] = {level: code for code, level in enumerate(self.levels)}
         place.update(dict.fromkeys(self.pooled, len(self.levels)))
@@ -112,10 +112,11 @@ class CategoryColumn:
 
 @dataclass(frozen=True)
 class ColumnEncoder:
-    """A table as a float64 matrix, the same way at fitting and at prediction.
+    """A table as a matrix, the same way at fitting and at prediction.
 
     Made by `fit` or `from_dict`. ``width`` is the number of NPZ features, which are used as they are, or None
-    for a table of columns.
+    for a table of columns. ``single`` says that the matrix is one of float32, as it is where Parquet was fitted on: the
+    file may be large, and is then never there as a whole.
     """
 
     columns: tuple[NumberColumn | CategoryColumn, ...]
@@ -123,6 +124,7 @@ class ColumnEncoder:
     sparse: bool
     width: int | None
     lines: tuple[str, ...]
+    single: bool = False
 
     @classmethod
     def fit(cls, table: Table, exclude: Collection[str] = (), keep: Collection[str] = ()) -> ColumnEncoder:
@@ -137,16 +139,16 @@ class ColumnEncoder:
         keep
             Columns that must not be taken for ids; a text column among them is one-hot encoded.
         """
-        features: Any = table.features(exclude)
+        names = table.other_columns(exclude)
         if table.matrix is not None:
             ids = "ids" if "ids" in table.named else None
             line = f"{table.matrix.shape[1]} features used as they are"
-            return cls((), ids, sp.issparse(features), int(table.matrix.shape[1]), (line,))
+            return cls((), ids, sp.issparse(table.matrix), int(table.matrix.shape[1]), (line,))
         columns: list[NumberColumn | CategoryColumn] = []
         id_column, notes = None, _Notes()
-        for name in features.columns:
+        for name in names:
             try:
-                columns.append(_fit_column(features[name], name in keep, table.path, notes))
+                columns.append(_fit_column(table.column(name), name in keep, table.path, notes))
             except _Dropped as reason:
                 notes.dropped.setdefault(str(reason), []).append(name)
                 if id_column is None and id_like(name):
@@ -158,7 +160,8 @@ class ColumnEncoder:
         total = sum(len(c.feature_names) for c in columns)
         if id_column is not None:
             notes.other.append(f"{id_column!r} names the rows in the output")
-        return cls(tuple(columns), id_column, total >= 256 and filled < 0.1 * total, None, tuple(notes.lines()))
+        sparse = total >= 256 and filled < 0.1 * total
+        return cls(tuple(columns), id_column, sparse, None, tuple(notes.lines()), single=table.file is not None)
 
     @property
     def feature_names(self) -> list[str]:
@@ -177,7 +180,7 @@ class ColumnEncoder:
         if (table.matrix is not None) != (self.width is not None):
             kind = "NPZ features" if self.width is not None else "the columns of a CSV or Parquet file"
             raise InvalidInputError(f"{table.path} does not fit the model, which reads {kind}: give such a file")
-        features: Any = table.features()
+        features: Any = table.matrix
         if self.width is not None:
             if features.shape[1] != self.width:
                 found = f"{features.shape[1]} features, the model reads {self.width}"
@@ -190,15 +193,22 @@ class ColumnEncoder:
         if lacking:
             hint = did_you_mean(lacking[0], table.columns)
             raise InvalidInputError(f"{table.path} lacks {listed(lacking)}{hint}, which the model needs: add it")
-        blocks = (column.encode(features[column.name], table.path) for column in self.columns)
+        dtype = np.float32 if self.single else np.float64
+        batches = table.batches([column.name for column in self.columns])
         if self.sparse:
-            return sp.csr_array(sp.hstack([sp.csr_array(block) for block in blocks], format="csr"))
-        out = np.zeros((table.n_rows, len(self.feature_names)))
-        start = 0
-        for block in blocks:
-            stop = start + block.shape[1]
-            out[:, start:stop] = block if isinstance(block, np.ndarray) else block.toarray()
-            start = stop
+            parts = [
+                sp.hstack([sp.csr_array(c.encode(rows[c.name], table.path, before)) for c in self.columns])
+                for before, rows in batches
+            ]
+            return sp.csr_array(sp.vstack(parts, format="csr"), dtype=dtype)
+        out = np.zeros((table.n_rows, len(self.feature_names)), dtype)
+        for before, rows in batches:
+            left = 0
+            for column in self.columns:
+                block = column.encode(rows[column.name], table.path, before)
+                here = slice(before, before + block.shape[0]), slice(left, left + block.shape[1])
+                out[here] = block if isinstance(block, np.ndarray) else block.toarray()
+                left = here[1].stop
         return out
 
     def row_ids(self, table: Table) -> list[int | str]:
@@ -208,10 +218,10 @@ class ColumnEncoder:
         name = next((name for name in names if name in table.columns), None)
         if name is None:
             return list(range(1, table.n_rows + 1))
-        if table.frame is None:
+        if table.matrix is not None:
             ids = [v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in table.named[name].tolist()]
             return [v if isinstance(v, int | str) else str(v) for v in ids]
-        return ["" if value is None else value for value in text_values(table.frame[name])]
+        return ["" if value is None else value for value in text_values(table.column(name))]
 
     def report(self) -> list[str]:
         """What was done with the columns, in lines for people."""
@@ -230,8 +240,10 @@ class ColumnEncoder:
                     f"the column encoding is {state['schema']!r}, not {SCHEMA!r}: fit the model again"
                 )
             columns = tuple(_column_from_dict(column) for column in state["columns"])
-            encoder = cls(columns, state["id_column"], state["sparse"], state["width"], tuple(state["lines"]))
-            sound = isinstance(encoder.sparse, bool) and isinstance(encoder.id_column, str | None)
+            single = state.get("single", False)  # models of earlier versions do not say it
+            encoder = cls(columns, state["id_column"], state["sparse"], state["width"], tuple(state["lines"]), single)
+            sound = isinstance(encoder.sparse, bool) and isinstance(single, bool)
+            sound &= isinstance(encoder.id_column, str | None)
             sound &= all(isinstance(line, str) for line in encoder.lines)
             sound &= isinstance(encoder.width, int) and encoder.width > 0 if not columns else encoder.width is None
             if not sound:

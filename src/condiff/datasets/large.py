@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from condiff.datasets.cells import listed
-from condiff.errors import InvalidFileError, InvalidInputError, MissingDependencyError, did_you_mean
+from condiff.datasets.parquet import is_list, is_number, open_parquet, read_batches
+from condiff.errors import InvalidFileError, InvalidInputError, did_you_mean
 
 # Rows that are looked at, or read, at a time.
 _ROWS = 65_536
@@ -66,25 +67,16 @@ def parquet_matrix(
     batch_rows
         Rows that are read at a time.
     """
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise MissingDependencyError("reading Parquet needs pyarrow: pip install 'condiff[data]'") from error
-    try:
-        file = pyarrow.parquet.ParquetFile(path)
-        known = list(file.schema_arrow.names)
-    except (pyarrow.ArrowException, OSError) as error:
-        reason = str(error).split("\n")[0].rstrip(". ")
-        raise InvalidFileError(f"{path} is not a readable Parquet file ({reason}): write it again") from error
+    file = open_parquet(path)
+    known = list(file.schema_arrow.names)
     chosen = known if columns is None else list(columns)
     for name in chosen:
         if name not in known:
             raise InvalidInputError(f"{path} has no column {name!r}{did_you_mean(name, known)}; it has {listed(known)}")
     out: NDArray[Any] | None = None
     start = 0
-    for batch in file.iter_batches(batch_rows, columns=chosen):
-        parts = [_numbers(batch.column(batch.schema.get_field_index(name)), name, path, start) for name in chosen]
+    for batch in read_batches(file, path, batch_rows, chosen):
+        parts = [_numbers(column, name, path, start) for name, column in zip(chosen, batch.columns, strict=True)]
         block = np.column_stack(parts)
         if out is None:
             out = np.empty((file.metadata.num_rows, block.shape[1]), dtype)
@@ -99,28 +91,20 @@ def parquet_matrix(
 
 def _numbers(column: Any, name: str, path: str | Path, start: int) -> NDArray[Any]:
     """A column of a batch as (rows,) or (rows, entries); a missing cell is an error that names the row."""
-    import pyarrow
-
     kind = column.type
     if column.null_count:
         row = start + int(np.argmin(column.is_valid().to_numpy(zero_copy_only=False))) + 1
         raise InvalidFileError(f"{path}: column {name!r} is empty in row {row}: fill it or leave the column out")
-    if pyarrow.types.is_list(kind) or pyarrow.types.is_large_list(kind) or pyarrow.types.is_fixed_size_list(kind):
+    if is_list(kind):
         entries = column.flatten()
-        if len(column) and len(entries) % len(column) == 0 and _of_numbers(entries.type) and not entries.null_count:
+        if len(column) and len(entries) % len(column) == 0 and is_number(entries.type) and not entries.null_count:
             lengths = np.asarray(column.value_lengths())
             if (lengths == lengths[0]).all():
                 return np.asarray(entries.to_numpy(zero_copy_only=False)).reshape(len(column), -1)
         raise InvalidFileError(f"{path}: the lists of column {name!r} must hold equally many numbers, none missing")
-    if not _of_numbers(kind):
+    if not is_number(kind):
         raise InvalidFileError(f"{path}: column {name!r} holds {kind}, not numbers: leave it out or encode it")
     return np.asarray(column.to_numpy(zero_copy_only=False))
-
-
-def _of_numbers(kind: Any) -> bool:
-    import pyarrow
-
-    return bool(pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind) or pyarrow.types.is_boolean(kind))
 
 
 def _mapped(path: Path) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""The three kinds of table files, each with the errors that its readers meet."""
+"""CSV and NPZ tables, each with the errors that its readers meet."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from condiff.datasets.cells import MISSING_CELLS, Matrix, as_number, id_like, listed, load_pandas, text_values
-from condiff.errors import InvalidFileError, MissingDependencyError
+from condiff.datasets.cells import MISSING_CELLS, Matrix, as_number, id_like, listed, load_pandas, no_duplicates
+from condiff.errors import InvalidFileError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -129,65 +129,10 @@ def _named_columns(path: Path, cells: list[str]) -> list[str]:
             f"{path}: the first line looks like data ({listed(filled, 3)}), not like column names: "
             "add a first line with a name for each column"
         )
-    _no_duplicates(path, filled)
+    no_duplicates(path, filled)
     # pandas saves its index as a first column without a name; other nameless columns must turn out empty.
     first = "index" if "index" not in cells else "\0 0"
     return [cell or (first if position == 0 else f"\0 {position}") for position, cell in enumerate(cells)]
-
-
-def _no_duplicates(path: Path, names: list[str]) -> None:
-    twice = list(dict.fromkeys(name for name in names if names.count(name) > 1)) if len(set(names)) < len(names) else []
-    if twice:
-        raise InvalidFileError(f"{path} has more than one column named {listed(twice, 3)}: give each its own name")
-
-
-def read_parquet(path: Path, as_text: Collection[str]) -> pd.DataFrame:
-    """The columns of a Parquet file; number lists of one length become a column an entry."""
-    pandas = load_pandas()
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise MissingDependencyError("reading Parquet needs pyarrow: pip install 'condiff[data]'") from error
-    try:
-        content = pyarrow.parquet.ParquetFile(path).read()
-    except (pyarrow.ArrowException, OSError) as error:
-        reason = str(error).split("\n")[0].rstrip(". ")
-        raise InvalidFileError(f"{path} is not a readable Parquet file ({reason}): write it again") from error
-    _no_duplicates(path, list(content.column_names))
-    schema, known = content.schema, content.column_names
-    # Column by column, each let go when it has been copied: the table is never there twice.
-    frame = content.to_pandas(date_as_object=False, split_blocks=True, self_destruct=True)
-    del content
-    if any(frame.index.names):
-        frame = frame.reset_index()
-    pieces = []
-    for name in frame.columns:
-        kind = schema.field(name).type if name in known else None
-        if kind is not None and (pyarrow.types.is_nested(kind) or "binary" in str(kind)):
-            pieces.append(_expanded(path, frame[name], str(kind)))
-        else:
-            series = frame[name]
-            pieces.append(pandas.Series(text_values(series), name=name) if name in as_text else series)
-    whole = pandas.concat([piece.reset_index(drop=True) for piece in pieces], axis=1) if pieces else pandas.DataFrame()
-    whole.columns = [str(name) for name in whole.columns]
-    return whole
-
-
-def _expanded(path: Path, series: pd.Series, kind: str) -> pd.DataFrame:
-    known = series.notna().to_numpy()
-    try:
-        block = np.array([np.asarray(row, dtype=np.float64) for row in series[known]])
-        if block.ndim != 2:
-            raise ValueError
-    except (ValueError, TypeError) as error:
-        raise InvalidFileError(
-            f"{path}: column {series.name!r} holds {kind}: only numbers, text, dates and number lists "
-            "of one length can be used; drop or flatten it"
-        ) from error
-    values = np.full((len(series), block.shape[1]), np.nan)
-    values[known] = block
-    return load_pandas().DataFrame(values, columns=[f"{series.name}[{i}]" for i in range(block.shape[1])])
 
 
 def read_npz(path: Path) -> tuple[Matrix, dict[str, NDArray[Any]], tuple[str, ...]]:

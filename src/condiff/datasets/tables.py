@@ -5,7 +5,7 @@ Row numbers in messages count data rows from 1; line numbers are those of the te
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -23,7 +23,8 @@ from condiff.datasets.cells import (
     text_values,
 )
 from condiff.datasets.large import read_npy
-from condiff.datasets.table_files import read_csv, read_npz, read_parquet
+from condiff.datasets.parquet import ParquetColumns
+from condiff.datasets.table_files import read_csv, read_npz
 from condiff.errors import InvalidFileError, InvalidInputError, did_you_mean
 
 if TYPE_CHECKING:
@@ -37,14 +38,16 @@ _SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".npz", ".npy")
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Rows to learn from or to answer: a data frame, or a numeric matrix with named arrays beside it.
+    """Rows to learn from or to answer: columns, or a numeric matrix with named arrays beside it.
 
     Attributes
     ----------
     path
         Where the rows came from; used in messages.
     frame
-        The columns, for CSV and Parquet.
+        The columns, for CSV.
+    file
+        The columns, for Parquet: they are read when they are asked for.
     matrix
         The features, dense or CSR, for NPZ.
     named
@@ -55,24 +58,43 @@ class Table:
 
     path: Path
     frame: pd.DataFrame | None = None
+    file: ParquetColumns | None = None
     matrix: Matrix | None = None
     named: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     feature_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if (self.frame is None) == (self.matrix is None):
-            raise InvalidInputError("a Table holds either a frame or a matrix: give exactly one of them")
+        if sum(each is not None for each in (self.frame, self.file, self.matrix)) != 1:
+            raise InvalidInputError("a Table holds a frame, a file or a matrix: give exactly one of them")
 
     @property
     def n_rows(self) -> int:
         """How many rows there are."""
+        if self.file is not None:
+            return self.file.n_rows
         rows: Any = self.matrix if self.frame is None else self.frame
         return int(rows.shape[0])
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names that `target` and `features` know: all columns, or for NPZ the named arrays."""
+        """The names of all columns, or for NPZ of the arrays beside the features."""
+        if self.file is not None:
+            return self.file.names
         return tuple(self.named) if self.frame is None else tuple(map(str, self.frame.columns))
+
+    def column(self, name: str) -> pd.Series:
+        """All rows of a column; not for NPZ."""
+        if self.file is not None:
+            return self.file.column(name)
+        assert self.frame is not None
+        return self.frame[name]
+
+    def batches(self, names: Sequence[str]) -> Iterator[tuple[int, Mapping[str, pd.Series]]]:
+        """Some columns, a batch of rows at a time, each with the number of rows before it; not for NPZ."""
+        if self.file is not None:
+            return self.file.batches(names)
+        assert self.frame is not None
+        return iter([(0, {name: self.frame[name] for name in names})])
 
     def target(self, name: str) -> NDArray[Any]:
         """One column as float64 with NaN for missing, or as str/bool objects with None for missing.
@@ -81,7 +103,7 @@ class Table:
         non-negative and at least two different ones remain; so {-1, 0, 1} has unlabelled rows, {-1, 1} has none.
         """
         self._require([name], "target column")
-        values = _array_target(self.named[name]) if self.frame is None else _series_target(self.frame[name])
+        values = _array_target(self.named[name]) if self.matrix is not None else _series_target(self.column(name))
         where = f"target column {name!r} of {self.path}"
         if values is None:
             raise InvalidInputError(f"{where} holds dates: a target is a class or a number; choose another column")
@@ -92,10 +114,10 @@ class Table:
             raise InvalidInputError(f"{where} is empty in every row: fill it for the rows whose answer you know")
         return values
 
-    def features(self, exclude: Collection[str] = ()) -> pd.DataFrame | Matrix:
-        """All columns but those in ``exclude``; for NPZ the matrix, which never holds the targets."""
+    def other_columns(self, exclude: Collection[str]) -> tuple[str, ...]:
+        """All columns but those in ``exclude``, each of which must be there."""
         self._require(exclude, "column")
-        return self.matrix if self.frame is None else self.frame.drop(columns=list(exclude))
+        return tuple(name for name in self.columns if name not in exclude)
 
     def _require(self, names: Iterable[str], what: str) -> None:
         for name in names:
@@ -110,7 +132,7 @@ def read_table(path: Path, as_text: Collection[str] = ()) -> Table:
     """Read a CSV (.csv, .tsv, either with .gz), Parquet, NPZ or NPY file.
 
     CSV: UTF-8, one header line, delimiter comma, semicolon or tab; cells in `MISSING_CELLS` are missing.
-    Parquet: list columns of one length (embeddings) become one column an entry.
+    Parquet: list columns of one length (embeddings) become one column an entry; columns are read when they are needed.
     NPZ: features ``X`` or ``attr_matrix`` (dense), or CSR parts ``X_data X_indices X_indptr X_shape`` or
     ``attr_*``; every other array with one value a row is a possible target, ``ids`` are the row ids.
     NPY: features, which are mapped and not copied; every other NPY file in the same folder with one value a row is a
@@ -138,11 +160,13 @@ def read_table(path: Path, as_text: Collection[str] = ()) -> Table:
     if name.endswith(".npz"):
         matrix, named, names = read_npz(path)
         table = Table(path, matrix=matrix, named=named, feature_names=names)
+    elif name.endswith(".parquet"):
+        table = Table(path, file=ParquetColumns(path, as_text))
     elif name.endswith(".npy"):
         mapped, beside = read_npy(path)
         table = Table(path, matrix=mapped, named=beside)
     else:
-        table = Table(path, frame=(read_parquet if name.endswith(".parquet") else read_csv)(path, as_text))
+        table = Table(path, frame=read_csv(path, as_text))
     if table.n_rows == 0:
         raise InvalidFileError(f"{path} has column names but no rows: add at least one row")
     return table

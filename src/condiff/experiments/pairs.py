@@ -87,7 +87,7 @@ def _by_split(runs: dict[int, list[Run]], name: str) -> dict[int, float]:
 def _texts(pair: Pair | None) -> tuple[str, str]:
     if pair is None:
         return "-", "-"
-    judged = metric(pair["metric"])
+    judged = metric(pair["metric"], pair["task"])
     text = judged.difference_text(pair["difference"])
     if pair["stderr"] is not None:
         text += f" ± {judged.text(pair['stderr'])}"

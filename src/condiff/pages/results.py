@@ -64,7 +64,7 @@ def _cards(rows: Sequence[Row]) -> list[Card]:
         here = [row for row in rows if (row["dataset"], row["metric"]) == (dataset, name) and row["mean"] is not None]
         if not here:
             continue
-        judged = metric(name)
+        judged = metric(name, here[0]["task"])
         order = sorted(here, key=lambda row: row["mean"], reverse=judged.higher_is_better)
         own = next((row for row in order if row["method"] == _OURS), order[0])
         about = [f"place {order.index(own) + 1} of {len(order)}"] if len(order) > 1 else []
@@ -76,7 +76,7 @@ def _cards(rows: Sequence[Row]) -> list[Card]:
         cards.append(Card(title + several, judged.text(own["mean"]), "; ".join(about), spread))
     compared = [row for row in rows if row["difference"] is not None]
     if len(compared) > 1:
-        close = sum(not metric(row["metric"]).misses(row["difference"]) for row in compared)
+        close = sum(not metric(row["metric"], row["task"]).misses(row["difference"]) for row in compared)
         limits = " or ".join(
             f"{metric(name).tolerance:g} in {metric(name).title}"
             for name in dict.fromkeys(r["metric"] for r in compared)
@@ -143,7 +143,7 @@ def _overview(grid: Grid) -> Html:
 
 
 def _details(rows: Sequence[Row], title: str) -> Html:
-    judged = metric(rows[0]["metric"])
+    judged = metric(rows[0]["metric"], rows[0]["task"])
     compared = any(row["published"] is not None for row in rows)
     columns = [
         Column("method", "text"),
@@ -193,11 +193,11 @@ def _boxes(rows: Sequence[Row], runs: Sequence[Run], title: str) -> Html | None:
             samples.append(Sample(label, tuple(found), row["published"], row.get("published_std")))
     if not any(len(sample.values) > 1 for sample in samples):
         return None
-    return box_plots(samples, metric(name), f"{title}, all runs")
+    return box_plots(samples, metric(name, rows[0]["task"]), f"{title}, all runs")
 
 
 def _times(rows: Sequence[Row]) -> Html | None:
-    judged = metric(rows[0]["metric"])
+    judged = metric(rows[0]["metric"], rows[0]["task"])
     points, timeless = [], []
     for row, label in zip(rows, labels(rows), strict=True):
         if row["mean"] is not None:
@@ -225,7 +225,7 @@ def _sweep(runs: Sequence[Run]) -> Html | None:
     figures = [
         boxes_along(
             strengths,
-            metric("accuracy"),
+            metric("accuracy", task),
             f"{method} on {dataset_title(task, dataset)} with {layers} layers",
             "strength of a layer, σ²",
         )
@@ -243,7 +243,7 @@ def _missing(rows: Sequence[Row]) -> Html | None:
         if matched and row["mean"] is not None:
             lines = found.setdefault(bool(matched[2]), {})
             lines.setdefault(label, []).append((float(matched[1]), row["mean"]))
-    judged = metric(rows[0]["metric"])
+    judged = metric(rows[0]["metric"], rows[0]["task"])
     figures = []
     for causal, lines in sorted(found.items()):
         if max(len(points) for points in lines.values()) > 2:
