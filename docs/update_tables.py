@@ -98,6 +98,18 @@ def products_markdown(rows: list[dict]) -> str:
     return "\n".join(lines)
 
 
+def layers_markdown(rows: list[dict]) -> str:
+    """One layer by torch's operations and by the compiled loops, in three orders of the nodes."""
+    lines = ["| columns | by | order of the nodes | a layer | ratio | to order | layers to win back |"]
+    lines.append("| ---: | --- | --- | ---: | ---: | ---: | ---: |")
+    for row in rows:
+        ordering = duration(row["ordering_seconds"]) if row["ordering_seconds"] else ""
+        won = f"{row['layers_to_win_back']:.0f}" if row["layers_to_win_back"] else ""
+        start = f"| {row['columns']} | {row['by']} | {row['order']} | {1000 * row['seconds_a_layer']:.1f} ms"
+        lines.append(f"{start} | {row['ratio']:.1f} | {ordering} | {won} |")
+    return "\n".join(lines)
+
+
 def duration(seconds: float) -> str:
     """A time as one reads it."""
     if seconds < 0.1:
@@ -130,6 +142,9 @@ if Path("results/scale/bench.json").exists():
     scale = json.loads(Path("results/scale/bench.json").read_text())
     parts = {"scale parts": scale_parts_markdown(scale), "products table": products_markdown(scale)}
     update("docs/scale.md", {"scale table": scale_markdown(scale)} | parts)
+if Path("results/scale/layers.json").exists():
+    layers = json.loads(Path("results/scale/layers.json").read_text())
+    update("docs/scale.md", {"layers table": layers_markdown(layers["rows"])})
 for source, target in (
     ("results/node/accuracy.png", "node-accuracy.png"),
     ("results/node-costs/time.png", "node-time.png"),

@@ -47,7 +47,7 @@ def explorer_page(scene: Scene, command: str) -> str:
         f"{scene.name} · condiff explorer",
         Html(body),
         styles=("base.css", "explorer.css"),
-        scripts=("flow.js", "disc.js", "explorer.js"),
+        scripts=("flow.js", "disc.js", "stage.js", "explorer.js"),
         data=scene.to_dict(),
     )
 

@@ -38,13 +38,13 @@ def test_times_are_those_of_one_fit() -> None:
     assert measure(work, 3)["ratio"] == pytest.approx(5, rel=0.3)
 
 
-def test_outputs_may_be_compared_after_another_number_of_epochs() -> None:
+def test_outputs_are_compared_after_as_many_epochs_of_both() -> None:
     asked: list[int] = []
 
     def engine(epochs: int) -> Tensor:
         asked.append(epochs)
         return torch.zeros(1)
 
-    work = Workload("x", "", 4, lambda epochs: torch.zeros(1), engine, reference_epochs=(1, 2), compared_epochs=3)
-    assert measure(work, 1)["compared_epochs"] == 3
-    assert asked == [3, 4]
+    work = Workload("x", "", 4, lambda epochs: torch.zeros(1), engine, reference_epochs=(1, 2))
+    assert measure(work, 1)["reference_epochs"] == 2
+    assert asked == [2, 4]

@@ -58,142 +58,9 @@
   }
   judge(flow.base, baseTop);
 
-  // ---- drawing ----------------------------------------------------------------------------------------------------
-  // Points are blended into the pixels by hand: thousands of discs a frame are too many for paths or stamps.
-  const canvas = $("stage"), pen = canvas.getContext("2d", { alpha: false, willReadFrequently: true });
-  const place = new Float32Array(2 * n);
-  let radius = 4, ratio = 1, ink = "#000", bad = "#f00", grey = [0, 0, 0];
-  let ground = null, picture = null;
-  let disc = null;
-
-  function rgb(colour) {
-    pen.fillStyle = "#000";
-    pen.fillStyle = colour;
-    const text = pen.fillStyle;
-    return [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16));
-  }
-
-  function shade(code, level) {
-    const full = rgb(data.colours[code]), part = level / (LEVELS - 1);
-    return full.map((x, channel) => grey[channel] + part * (x - grey[channel]));
-  }
-
-  function prepare() {
-    ratio = Math.min(window.devicePixelRatio || 1, 2);
-    const box = canvas.getBoundingClientRect();
-    canvas.width = Math.max(1, Math.round(box.width * ratio));
-    canvas.height = Math.max(1, Math.round(box.height * ratio));
-    const style = getComputedStyle(document.documentElement);
-    const [panel, neutral, line] = ["--panel", "--neutral", "--muted"].map((key) => style.getPropertyValue(key).trim());
-    [ink, bad] = ["--ink", "--bad"].map((key) => style.getPropertyValue(key).trim());
-    radius = ratio * Math.max(2.4, Math.min(6, 130 / Math.sqrt(n)));
-    grey = rgb(neutral);
-    disc = makeDisc(radius, 0.8 * ratio, rgb(panel), classes, shade);
-    let [left, right, low, high] = [Infinity, -Infinity, Infinity, -Infinity];
-    for (let i = 0; i < n; i++) {
-      left = Math.min(left, positions[2 * i]); right = Math.max(right, positions[2 * i]);
-      low = Math.min(low, positions[2 * i + 1]); high = Math.max(high, positions[2 * i + 1]);
-    }
-    const room = 4 * radius, wide = canvas.width - 2 * room, tall = canvas.height - 2 * room;
-    const scale = Math.max(0, Math.min(wide / (right - left || 1), tall / (high - low || 1)));
-    for (let i = 0; i < n; i++) {
-      place[2 * i] = canvas.width / 2 + scale * (positions[2 * i] - (left + right) / 2);
-      place[2 * i + 1] = canvas.height / 2 - scale * (positions[2 * i + 1] - (low + high) / 2);
-    }
-    pen.fillStyle = panel;
-    pen.fillRect(0, 0, canvas.width, canvas.height);
-    pen.strokeStyle = line;
-    pen.globalAlpha = Math.max(0.07, Math.min(0.28, 1500 / graph.indices.length));
-    pen.lineWidth = 0.8 * ratio;
-    pen.beginPath();
-    for (let i = 0; i < n; i++) {
-      for (let e = graph.indptr[i]; e < graph.indptr[i + 1]; e++) {
-        const j = graph.indices[e];
-        if (j > i) { pen.moveTo(place[2 * i], place[2 * i + 1]); pen.lineTo(place[2 * j], place[2 * j + 1]); }
-      }
-    }
-    pen.stroke();
-    pen.globalAlpha = 1;
-    ground = pen.getImageData(0, 0, canvas.width, canvas.height);
-    picture = new ImageData(canvas.width, canvas.height);
-  }
-
-  function levelOf(i) {
-    return Math.round((LEVELS - 1) * Math.sqrt(Math.min(1, Math.max(0, lead[i] || 0))));
-  }
-
-  function blend() {
-    const pixels = picture.data, { dx, dy, through, added } = disc;
-    const wide = canvas.width, tall = canvas.height;
-    pixels.set(ground.data);
-    for (let i = 0; i < n; i++) {
-      const x = Math.round(place[2 * i]), y = Math.round(place[2 * i + 1]);
-      const colour = added[top[i] * LEVELS + levelOf(i)];
-      for (let m = 0; m < dx.length; m++) {
-        const px = x + dx[m], py = y + dy[m];
-        if (px < 0 || py < 0 || px >= wide || py >= tall) continue;
-        const at = 4 * (py * wide + px), part = through[m];
-        pixels[at] = pixels[at] * part + colour[3 * m];
-        pixels[at + 1] = pixels[at + 1] * part + colour[3 * m + 1];
-        pixels[at + 2] = pixels[at + 2] * part + colour[3 * m + 2];
-      }
-    }
-    pen.putImageData(picture, 0, 0);
-  }
-
-  function ring(i, size, colour, width) {
-    pen.strokeStyle = colour;
-    pen.lineWidth = width * ratio;
-    pen.beginPath();
-    pen.arc(place[2 * i], place[2 * i + 1], size, 0, 2 * Math.PI);
-    pen.stroke();
-  }
-
-  // A disc that stands out, for the few points that do.
-  function large(i) {
-    const [r, g, b] = shade(top[i], levelOf(i));
-    pen.fillStyle = `rgb(${Math.round(r)} ${Math.round(g)} ${Math.round(b)})`;
-    pen.beginPath();
-    pen.arc(place[2 * i], place[2 * i + 1], 1.5 * radius, 0, 2 * Math.PI);
-    pen.fill();
-  }
-
-  function draw() {
-    blend();
-    pen.strokeStyle = bad;
-    pen.lineWidth = 1.3 * ratio;
-    pen.beginPath();
-    const reach = 1.25 * radius;
-    for (let i = 0; i < n; i++) {
-      if (!sound[i]) {
-        const x = place[2 * i], y = place[2 * i + 1];
-        pen.moveTo(x, y - reach); pen.lineTo(x + reach, y); pen.lineTo(x, y + reach); pen.lineTo(x - reach, y); pen.closePath();
-      }
-    }
-    pen.stroke();
-    for (let i = 0; i < n; i++) {
-      if (labels[i] >= 0) { large(i); ring(i, 1.5 * radius, ink, 2); }
-    }
-    for (const i of flow.held.keys()) {
-      large(i);
-      ring(i, 1.5 * radius, ink, 2);
-      ring(i, 2.2 * radius, ink, 2);
-    }
-    const looked = chosen >= 0 ? chosen : hovered;
-    if (looked >= 0) {
-      pen.strokeStyle = ink;
-      pen.lineWidth = 1.2 * ratio;
-      pen.beginPath();
-      for (let e = graph.indptr[looked]; e < graph.indptr[looked + 1]; e++) {
-        const j = graph.indices[e];
-        pen.moveTo(place[2 * looked], place[2 * looked + 1]);
-        pen.lineTo(place[2 * j], place[2 * j + 1]);
-      }
-      pen.stroke();
-      large(looked);
-      ring(looked, 1.7 * radius, chosen >= 0 ? bad : ink, 2);
-    }
-  }
+  const canvas = $("stage"), stage = new Stage(canvas, graph, positions, data.colours);
+  const trained = Array.from(labels.keys()).filter((i) => labels[i] >= 0);
+  const looked = () => (chosen >= 0 ? chosen : hovered);
 
   // ---- words ------------------------------------------------------------------------------------------------------
   function write(id, text) {
@@ -223,7 +90,7 @@
   }
 
   function describe() {
-    const i = chosen >= 0 ? chosen : hovered;
+    const i = looked();
     if (i < 0) return write("point", "Move over a point, or focus the map and use the arrow keys.");
     const best = (u) => {
       let at = 0;
@@ -277,7 +144,7 @@
       shown.layer = flow.layer;
       tell(judge(shown.u, top));
       describe();
-      draw();
+      stage.draw({ top, lead, sound, trained, held: flow.held.keys(), looked: looked(), chosen: chosen >= 0 });
     }
     frames.push(performance.now() - began);
     if (frames.length > 240) frames.shift();
@@ -339,36 +206,20 @@
     canvas.focus();
   });
 
-  function nearest(event) {
-    const box = canvas.getBoundingClientRect();
-    const x = (event.clientX - box.left) * ratio, y = (event.clientY - box.top) * ratio;
-    let best = -1, distance = (14 * ratio) ** 2;
-    for (let i = 0; i < n; i++) {
-      const d = (place[2 * i] - x) ** 2 + (place[2 * i + 1] - y) ** 2;
-      if (d < distance) { distance = d; best = i; }
-    }
-    return best;
-  }
   canvas.addEventListener("pointermove", (event) => {
-    const i = nearest(event);
+    const i = stage.nearest(event);
     if (i !== hovered) { hovered = i; chosen = -1; ask(); }
   });
   canvas.addEventListener("pointerleave", () => { hovered = -1; ask(); });
   canvas.addEventListener("click", (event) => {
-    const i = nearest(event);
+    const i = stage.nearest(event);
     if (i >= 0) label(i, brush());
   });
 
   const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
-  function move([dx, dy]) {
-    if (chosen < 0) { chosen = hovered >= 0 ? hovered : Math.max(0, labels.findIndex((code) => code >= 0)); return; }
-    let best = -1, cost = Infinity;
-    for (let i = 0; i < n; i++) {
-      const x = place[2 * i] - place[2 * chosen], y = place[2 * i + 1] - place[2 * chosen + 1];
-      const along = x * dx + y * dy, aside = Math.abs(x * dy - y * dx);
-      if (i !== chosen && along > 0 && along >= aside && along + 2 * aside < cost) { cost = along + 2 * aside; best = i; }
-    }
-    if (best >= 0) chosen = best;
+  function move(direction) {
+    if (chosen >= 0) chosen = stage.next(chosen, direction);
+    else chosen = hovered >= 0 ? hovered : trained[0] ?? 0;
   }
   canvas.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.altKey || event.metaKey) return;
@@ -382,7 +233,7 @@
   });
   canvas.addEventListener("blur", () => { chosen = -1; ask(); });
 
-  function renew() { prepare(); ask(); }
+  function renew() { stage.prepare(); ask(); }
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", renew);
   new ResizeObserver(renew).observe(canvas);
   renew();
@@ -393,9 +244,6 @@
     u: () => Array.from({ length: n }, (_, i) => Array.from({ length: classes }, (_, k) => value(shown.u, i, k))),
     state: () => ({ ...wanted, layer: shown.layer, settled: !stale && !queued, held: Object.fromEntries(flow.held), playing }),
     frames: () => frames.slice(),
-    place: (i) => {
-      const box = canvas.getBoundingClientRect();
-      return [box.left + place[2 * i] / ratio, box.top + place[2 * i + 1] / ratio];
-    },
+    place: (i) => stage.inWindow(i),
   };
 })();
