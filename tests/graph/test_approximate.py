@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from condiff.graph import approximate
+from condiff.graph import approximate, nearest
 from condiff.graph.approximate import CellIndex, neighbours_in_cells
 
 pytest.importorskip("faiss", reason="faiss is not installed")
@@ -28,11 +28,11 @@ def test_points_of_a_cell_stand_together() -> None:
 
 def test_true_neighbours_do_not_depend_on_the_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     x, sample = points(500), np.array([3, 77, 400])
-    whole = CellIndex(x, 6)._exactly(sample)
+    whole = CellIndex(x, 6)._truth(sample)
     distances = ((x[sample][:, None].astype(np.float64) - x) ** 2).sum(axis=2)
     np.testing.assert_array_equal(whole, np.argsort(distances, axis=1)[:, :6])
     monkeypatch.setattr(approximate, "_ROWS", 7)
-    np.testing.assert_array_equal(CellIndex(x, 6)._exactly(sample), whole)
+    np.testing.assert_array_equal(CellIndex(x, 6)._truth(sample), whole)
 
 
 @pytest.mark.parametrize("asked", [None, 40])
@@ -53,3 +53,15 @@ def test_more_cells_are_visited_for_a_higher_recall() -> None:
     low, high = CellIndex(points(), 10, recall=0.5), CellIndex(points(), 10, recall=0.98)
     assert low._index.nprobe < high._index.nprobe
     assert high.recall > 0.95
+
+
+def test_few_queries_get_their_true_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(4)
+    base, asked = rng.normal(size=(3000, 8)) + 50.0, rng.normal(size=(40, 8)) + 50.0
+    monkeypatch.setattr(approximate, "_ROWS", 700)
+    found = nearest(base, 5, queries=asked, search="faiss", recall=0.2)
+    exact = nearest(base, 5, queries=asked, search="exact")
+    assert found.recall == 1.0
+    np.testing.assert_array_equal(found.indices, exact.indices)
+    monkeypatch.setattr(approximate, "_FEW", 39)
+    assert nearest(base, 5, queries=asked, search="faiss", recall=0.2).recall < 1.0

@@ -16,7 +16,7 @@ from condiff.errors import InvalidInputError
 from condiff.graph import Graph, Laplacian, steps
 from condiff.graph.sparse import SparseMatrix
 from condiff.model import COIN, Head
-from condiff.training import Request, Training, choose, engines, fit, streamed
+from condiff.training import Request, Training, bases, choose, engines, fit, streamed
 from condiff.training import reference as plain
 from condiff.training.streamed import HeldRows, Products, fit_streamed
 
@@ -32,7 +32,7 @@ heads = pytest.mark.parametrize("head", ["softmax", "sigmoid", "identity"])
 @pytest.fixture(autouse=True, params=["held rows", "products", "compiled products"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Small batches, and each way to read the diffusion; the compiled one reorders the nodes too."""
-    monkeypatch.setattr(streamed, "BATCH", 7)
+    monkeypatch.setattr(bases, "BATCH", 7)
     if request.param != "held rows":
         monkeypatch.setattr(streamed, "HELD_SHARE", 0.0)
     if request.param == "compiled products":

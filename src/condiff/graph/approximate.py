@@ -20,8 +20,10 @@ RECALL = 0.95
 _SAMPLE = 500
 # Rows that are read, added or asked at a time.
 _ROWS = 16_384
-# Points a cell that the cells' centres are learnt from, and rounds of it.
-_A_CELL, _ROUNDS = 48, 8
+# Points a cell that the cells' centres are learnt from, and rounds of it: more of either take longer than they save.
+_A_CELL, _ROUNDS = 40, 4
+# Queries up to which all points are compared with each: an index takes as long to make as so many take without.
+_FEW = 16_384
 
 
 class CellIndex:
@@ -79,35 +81,49 @@ class CellIndex:
 
     def _tune(self, recall: float) -> None:
         sample = self._some(min(len(self.points), _SAMPLE))
-        truth = self._exactly(sample)
+        truth = self._truth(sample)
         self._index.nprobe = 1
         while self._index.nprobe < self._index.nlist and self._found(sample, truth) < recall:
             self._index.nprobe = min(self._index.nlist, self._index.nprobe + 1 + self._index.nprobe // 3)
 
     def _found(self, sample: NDArray[np.int64], truth: NDArray[np.int64] | None = None) -> float:
         """The share of the true neighbours of some points that is found."""
-        truth = self._exactly(sample) if truth is None else truth
+        truth = self._truth(sample) if truth is None else truth
         found = self.search(self.points[sample])[0]
         return float(np.mean((found[:, :, None] == truth[:, None, :]).any(axis=1)))
 
-    def _exactly(self, sample: NDArray[np.int64]) -> NDArray[np.int64]:
-        """True neighbours of some points, from one block of all points after the other."""
-        queries = self._single(self.points[sample])
-        squares = np.empty((len(sample), 0), np.float32)
-        found = np.empty((len(sample), 0), np.int64)
-        for start, stop in _blocks(len(self.points)):
-            near = self._faiss.knn(queries, self._single(self.points[start:stop]), min(self.k, stop - start))
-            squares, found = np.hstack([squares, near[0]]), np.hstack([found, near[1] + start])
-            best = np.argsort(squares, axis=1, kind="stable")[:, : self.k]
-            squares, found = np.take_along_axis(squares, best, axis=1), np.take_along_axis(found, best, axis=1)
-        return found
+    def _truth(self, sample: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The true neighbours of some points."""
+        return exact_neighbours(self.points, self.points[sample], self.k, self._centre)[0]
 
     def _single(self, rows: NDArray[Any]) -> NDArray[np.float32]:
-        return np.ascontiguousarray(rows - self._centre.astype(rows.dtype, copy=False), dtype=np.float32)
+        return _single(rows, self._centre)
 
     def _some(self, number: int) -> NDArray[np.int64]:
         # In increasing order, as a file is read.
         return np.sort(self._rng.choice(len(self.points), number, replace=False))
+
+
+def exact_neighbours(
+    points: NDArray[Any], queries: NDArray[Any], k: int, centre: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Indices and squared distances of the true neighbours, from one block of the points after the other.
+
+    ``centre`` is subtracted from both, because single precision has no digits to spare for a common offset.
+    """
+    faiss: Any = importlib.import_module("faiss")
+    asked = _single(queries, centre)
+    squares, found = np.empty((len(queries), 0), np.float32), np.empty((len(queries), 0), np.int64)
+    for start, stop in _blocks(len(points)):
+        near = faiss.knn(asked, _single(points[start:stop], centre), min(k, stop - start))
+        squares, found = np.hstack([squares, near[0]]), np.hstack([found, near[1] + start])
+        best = np.argsort(squares, axis=1, kind="stable")[:, :k]
+        squares, found = np.take_along_axis(squares, best, axis=1), np.take_along_axis(found, best, axis=1)
+    return found, squares
+
+
+def _single(rows: NDArray[Any], centre: NDArray[np.float64]) -> NDArray[np.float32]:
+    return np.ascontiguousarray(rows - centre.astype(rows.dtype, copy=False), dtype=np.float32)
 
 
 def _blocks(rows: int) -> Iterator[tuple[int, int]]:
@@ -120,8 +136,12 @@ def neighbours_in_cells(
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32], float]]:
     """Candidates block by block: which queries, indices and squared distances, and the recall of the whole.
 
-    Without ``asked`` the points themselves are asked, in an order of their own.
+    Without ``asked`` the points themselves are asked, in an order of their own. Few queries get their true neighbours.
     """
+    if asked is not None and len(asked) <= _FEW:
+        centre = base[:: -(-len(base) // _ROWS)].mean(axis=0, dtype=np.float64)
+        yield np.arange(len(asked)), *exact_neighbours(base, asked, k, centre), 1.0
+        return
     index = CellIndex(base, k, recall)
     order = index.cell_order() if asked is None else np.arange(len(asked))
     queries = base if asked is None else asked

@@ -12,12 +12,10 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
@@ -29,14 +27,13 @@ from condiff.graph.ordering import locality_order, permuted
 from condiff.graph.sparse import SparseMatrix
 from condiff.graph.steps import runs_compiled
 from condiff.model import COIN
+from condiff.training.bases import bases_of
 from condiff.training.descent import Descent
 from condiff.training.losses import pointwise_loss, score
 from condiff.training.reference import History
 from condiff.training.settings import Training
 from condiff.training.stopping import EarlyStopping, Snapshot
 
-#: Nodes of a batch: the activations of 64 hidden units take 2 MB.
-BATCH = 8192
 #: Share of the machine's memory that the rows of the diffusion at the labels may take.
 HELD_SHARE = 0.2
 # Columns that rows are made from together, as many as a product takes at once.
@@ -83,9 +80,10 @@ def fit_streamed(
     held_out, truth = validation if validation is not None and stops else (nodes[:0], target[:0])
     weight = weight / weight.sum(-1, keepdim=True)
     targets = target.expand(len(models), *target.shape)
-    columns = len(models) * _n_outputs(models[0], x)
+    bases = bases_of(models, x, operator.dtype)
+    columns = len(models) * bases.n_outputs
     reading, order = _reading(models[0].diffusion, operator, torch.cat([nodes, held_out]), columns, settings.epochs)
-    bases = _Bases(models, x, order, operator.dtype)
+    bases.order = order
     descent = Descent([own for model in models for own in model.parameters()], settings)
     snapshot, head = Snapshot(models[0]), models[0].head
     stopping = EarlyStopping(settings.patience, snapshot.take) if stops and settings.patience else None
@@ -101,7 +99,7 @@ def fit_streamed(
         losses = losses.detach()
         if penalty is not None:
             losses = losses + _add_penalty(penalty, u, to_u, len(models))
-        bases.backward(to_u)
+        bases.backward(to_u, u)
         descent.step()
         course.append(losses)
         if on_epoch is not None:
@@ -234,45 +232,6 @@ class _Made:
 _made: weakref.WeakKeyDictionary[Laplacian, _Made] = weakref.WeakKeyDictionary()
 
 
-class _Bases:
-    """The base networks over all nodes, in batches; ``order`` lists the nodes as the diffusion wants them."""
-
-    def __init__(
-        self, models: Sequence[COIN], x: Tensor | SparseMatrix, order: Tensor | None, dtype: torch.dtype
-    ) -> None:
-        self.models, self.x, self.order, self.dtype = models, x, order, dtype
-        self.n_outputs = _n_outputs(models[0], x)
-
-    @torch.no_grad()
-    def outputs(self) -> Tensor:
-        """``u_0``, of shape (n, networks * c)."""
-        out = torch.empty(self.x.shape[0], len(self.models) * self.n_outputs, dtype=self.dtype, device=_device(self.x))
-        for here, inputs in self._batches():
-            for model, part in zip(self.models, out[here].split(self.n_outputs, dim=1), strict=True):
-                part.copy_(model.base(inputs))
-        return out
-
-    def backward(self, to_u: Tensor) -> None:
-        """Add up every network's gradient, given that of ``u_0``; activations are computed again."""
-        for here, inputs in self._batches():
-            for model, part in zip(self.models, to_u[here].split(self.n_outputs, dim=1), strict=True):
-                model.base(inputs).backward(part)
-
-    def _batches(self) -> Iterator[tuple[slice, Tensor]]:
-        n = self.x.shape[0]
-        for start in range(0, n, BATCH):
-            here = slice(start, min(start + BATCH, n))
-            yield here, _rows(self.x, here, self.order)
-
-
-def _rows(x: Tensor | SparseMatrix, here: slice, order: Tensor | None) -> Tensor:
-    if isinstance(x, Tensor):
-        return x[here] if order is None else x[order[here]]
-    parts = (x.values, x.pattern.col_indices, x.pattern.crow_indices)
-    matrix = sp.csr_array(tuple(part.detach().numpy() for part in parts), shape=x.shape)
-    return torch.from_numpy(np.asarray(matrix[here if order is None else order[here].numpy()].toarray()))
-
-
 def _add_penalty(penalty: Callable[[Tensor], Tensor], u: Tensor, to_u: Tensor, n_networks: int) -> Tensor:
     """Add the penalty's gradient by ``u_0`` to the loss's; returns its values."""
     leaf = _by_network(u, n_networks).detach().requires_grad_()
@@ -284,15 +243,6 @@ def _add_penalty(penalty: Callable[[Tensor], Tensor], u: Tensor, to_u: Tensor, n
 def _by_network(columns: Tensor, n_networks: int) -> Tensor:
     """(rows, networks * c) as (networks, rows, c), without a copy."""
     return columns.reshape(len(columns), n_networks, -1).movedim(1, 0)
-
-
-def _n_outputs(model: COIN, x: Tensor | SparseMatrix) -> int:
-    with torch.no_grad():
-        return int(model.base(_rows(x, slice(0, 1), None)).shape[1])
-
-
-def _device(x: Tensor | SparseMatrix) -> torch.device:
-    return x.device if isinstance(x, Tensor) else x.values.device
 
 
 def _check(models: Sequence[COIN], operator: Laplacian) -> None:
