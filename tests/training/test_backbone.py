@@ -13,8 +13,9 @@ from torch import nn
 from condiff.convection.backbones import Backbone, backbone, unit_range
 from condiff.errors import InvalidFileError, InvalidInputError
 from condiff.training.augmentation import Augmentation
-from condiff.training.backbone import Classification, Schedule, epoch_generator, fit_backbone, multi_step
+from condiff.training.backbone import Classification, fit_backbone, multi_step
 from condiff.training.checkpoints import load_backbone, load_record
+from condiff.training.epochs import Schedule, epoch_generator
 from condiff.training.settings import Training
 
 PLAIN = Augmentation(16, (1.0, 1.0), (1.0, 1.0), flip=False, jitter=0.0)

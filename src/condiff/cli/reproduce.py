@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from condiff.cli import reproduce_options as options
-from condiff.cli.output import console, print_json, typed
+from condiff.cli.output import console, note, print_json, typed
 from condiff.errors import InvalidInputError
 
 
@@ -21,6 +21,8 @@ def command(
     features: options.Features = None,
     dataset: options.Dataset = None,
     backbone: options.Backbone = None,
+    episodic: options.Episodic = False,
+    episodes: options.EpisodeCount = None,
     shot: options.Shot = None,
     ways: options.Ways = None,
     queries: options.Queries = None,
@@ -50,6 +52,8 @@ def command(
 
     [bold]condiff reproduce fewshot --dataset cub --shot 5 --method COIN,SimpleShot --tasks 1000[/bold]
 
+    [bold]condiff reproduce fewshot --dataset omniglot --backbone conv4 --episodic --method MAML --episodes 2000[/bold]
+
     [bold]condiff reproduce my_graph.npz --method all --train-per-class 5 --validation-per-class 5[/bold]
     """
     from condiff.cli.sweeping import follow
@@ -67,7 +71,11 @@ def command(
         raise InvalidInputError("--jobs is for processes of this machine: leave it out with --cluster")
     if pictures:
         figures.require_matplotlib()  # now rather than in an hour
-    if dataset is not None or backbone is not None:
+    if episodic and cluster is not None:
+        raise InvalidInputError("--episodic trains on this machine: leave out --cluster")
+    if episodic:
+        _decode(targets, dataset)
+    elif dataset is not None or backbone is not None:
         features = _embedded(targets, features, dataset, backbone)
     per_class = (train_per_class or 20, validation_per_class or 30)
     wish = Wish(
@@ -81,12 +89,25 @@ def command(
         export_splits=export_splits,
         missing=missing,
         causal=causal,
-        fewshot=FewShotWish(features, shot, ways, queries, tasks, unbalanced),
+        fewshot=FewShotWish(
+            features,
+            shot,
+            ways,
+            queries,
+            tasks,
+            unbalanced,
+            dataset if episodic else None,
+            backbone if episodic else None,
+            episodic,
+            episodes,
+        ),
     )
     work = plan(wish)
     made = provenance(typed())
     with Store(out / STORE) as store:
         with process_pool(jobs) if cluster is None else cluster_pool(cluster) as pool:
+            held = store.find(job.key for job in work.jobs)
+            work.prepare(pool, [job for job in work.jobs if job.key.digest not in held], note)
             ahead = 64 if cluster is None else AHEAD
             follow(sweep(work.jobs, store, pool, made, ahead=ahead), len(work.jobs), work.metrics[0])
         runs, everything = store.held([job.key for job in work.jobs]), store.runs(work.task)
@@ -116,3 +137,15 @@ def _embedded(targets: list[str], features: Path | None, dataset: str | None, ba
         raise InvalidInputError("--backbone embeds the images of a data set: give --dataset cub|omniglot|DIR as well")
     with batches_shown("images embedded") as shown:
         return embedded(dataset, backbone or "efficientnet_lite0", on_batch=shown)
+
+
+def _decode(targets: list[str], dataset: str | None) -> None:
+    """Bring the images of a set to size, showing how that goes; what is wrong with the options is told by the plan."""
+    from condiff.cli.backbone import batches_shown
+    from condiff.datasets.image_sets import load_image_set
+    from condiff.datasets.images import PARTS
+
+    if targets == ["fewshot"] and dataset is not None:
+        with batches_shown("images decoded") as shown:
+            for part in PARTS:
+                load_image_set(dataset, part, on_batch=shown)

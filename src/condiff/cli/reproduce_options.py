@@ -42,7 +42,21 @@ Dataset = Annotated[
 ]
 Backbone = Annotated[
     str | None,
-    typer.Option(help="fewshot: what embeds --dataset; efficientnet_lite0, or a folder of condiff backbone train."),
+    typer.Option(
+        help="fewshot: what embeds --dataset: efficientnet_lite0, or a folder of condiff backbone train. With "
+        "--episodic: conv4, or a folder of a trained one to begin from."
+    ),
+]
+Episodic = Annotated[
+    bool,
+    typer.Option(
+        "--episodic",
+        help="fewshot: train the methods on tasks of the base classes of --dataset, as their authors do, instead of "
+        "giving them fixed features.",
+    ),
+]
+EpisodeCount = Annotated[
+    int | None, typer.Option("--episodes", min=1, help="fewshot: tasks that --episodic trains on; 10,000 by default.")
 ]
 Shot = Annotated[int | None, typer.Option(min=1, help="fewshot: labelled images a class; 1 by default.")]
 Ways = Annotated[int | None, typer.Option(min=2, help="fewshot: classes of a task; 5 by default.")]

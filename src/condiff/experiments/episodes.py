@@ -10,11 +10,10 @@ import json
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from condiff.datasets.features import ClassFeatures
 from condiff.errors import InvalidFileError, InvalidInputError
 from condiff.files import write_text
 
@@ -25,6 +24,22 @@ _FORMAT = "condiff episodes 1"
 _PARTS = ("classes", "support", "query")
 #: Draws of unbalanced queries that the classes' images do not suffice for, before we give up.
 _MOST_DRAWS = 1000
+
+
+class Labelled(Protocol):
+    """What tasks are drawn from: features or images, the class of each, and a fingerprint of all of it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def labels(self) -> NDArray[np.int64]: ...
+
+    @property
+    def classes(self) -> tuple[str, ...]: ...
+
+    @property
+    def fingerprint(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -106,13 +121,14 @@ class Episodes:
         return found
 
 
-def draw_episodes(features: ClassFeatures, sizes: Sizes, tasks: int, *, seed: int = 0) -> Episodes:
-    """Draw ``tasks`` tasks; the first of them are the same however many are drawn."""
-    members = [np.flatnonzero(features.labels == label) for label in range(len(features.classes))]
+def draw_episodes(features: Labelled, sizes: Sizes, tasks: int, *, seed: int = 0, first: int = 0) -> Episodes:
+    """Draw ``tasks`` tasks from the number ``first`` on; a task is the same whatever is drawn with it."""
+    counts = np.bincount(features.labels, minlength=len(features.classes))
+    members = np.split(np.argsort(features.labels, kind="stable"), np.cumsum(counts)[:-1])
     _check_room(features, members, sizes)
     known = hashlib.sha256(f"{features.fingerprint} {json.dumps(asdict(sizes), sort_keys=True)}".encode()).digest()
     drawn = []
-    for task in range(tasks):
+    for task in range(first, first + tasks):
         source = np.random.SeedSequence([*known, seed, task])
         drawn.append(_draw(np.random.Generator(np.random.PCG64(source)), members, sizes))
     classes, support, query = (np.stack(part) for part in zip(*drawn, strict=True))
@@ -154,7 +170,7 @@ def _draw(
     return classes, np.concatenate(support), generator.permutation(np.concatenate(query))
 
 
-def _check_room(features: ClassFeatures, members: list[NDArray[np.int64]], sizes: Sizes) -> None:
+def _check_room(features: Labelled, members: list[NDArray[np.int64]], sizes: Sizes) -> None:
     if len(members) < sizes.ways:
         raise InvalidInputError(f"{features.name} has {len(members)} classes, too few for {sizes.ways} ways")
     least = sizes.shots + (sizes.queries if sizes.concentration is None else 1)
@@ -166,7 +182,7 @@ def _check_room(features: ClassFeatures, members: list[NDArray[np.int64]], sizes
             )
 
 
-def write_episodes(path: Path | str, episodes: Episodes, features: ClassFeatures) -> None:
+def write_episodes(path: Path | str, episodes: Episodes, features: Labelled) -> None:
     """Write the tasks as JSON, with a fingerprint of the features that they belong to."""
     content = {
         "format": _FORMAT,
@@ -179,7 +195,7 @@ def write_episodes(path: Path | str, episodes: Episodes, features: ClassFeatures
     write_text(Path(path), json.dumps(content, separators=(",", ":")) + "\n")
 
 
-def read_episodes(path: Path | str, features: ClassFeatures) -> Episodes:
+def read_episodes(path: Path | str, features: Labelled) -> Episodes:
     """The tasks that :func:`write_episodes` wrote, checked against the features."""
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))

@@ -49,7 +49,12 @@ def embedded(dataset: str, backbone: str, on_batch: Callable[[int, int], None] |
 
 def dataset_name(features: ClassFeatures, sizes: Sizes) -> str:
     """``cub-resnet18-5shot``: the features, the shots, and whatever else differs from the paper's tasks."""
-    parts = [features.name.removesuffix("-novel")]
+    return task_name(features.name.removesuffix("-novel"), sizes)
+
+
+def task_name(name: str, sizes: Sizes) -> str:
+    """The name of a set of images or features with the shape of its tasks."""
+    parts = [name]
     if sizes.ways != _PROTOCOL.ways:
         parts.append(f"{sizes.ways}way")
     parts.append(f"{sizes.shots}shot")

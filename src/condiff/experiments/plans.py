@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
@@ -11,8 +12,8 @@ from typing import Any
 
 from condiff.datasets import covid as panels
 from condiff.errors import InvalidInputError
-from condiff.experiments import covid, fewshot, figures, node, prostate
-from condiff.experiments.episodes import Sizes, draw_episodes, read_episodes, write_episodes
+from condiff.experiments import covid, episodic, episodic_jobs, fewshot, figures, node, prostate
+from condiff.experiments.episodes import Episodes, Labelled, Sizes, draw_episodes, read_episodes, write_episodes
 from condiff.experiments.genes import leading_alterations
 from condiff.experiments.pairs import paired, pairs_markdown
 from condiff.experiments.runner import Job
@@ -38,6 +39,12 @@ class FewShotWish:
         How many tasks.
     unbalanced
         Draw the classes' shares of the queries.
+    dataset, backbone
+        The images of methods that are trained on episodes, and what these begin from: ``conv4``, or a trained one.
+    episodic
+        Train methods on episodes.
+    episodes
+        How many of them.
     """
 
     features: Path | None = None
@@ -46,6 +53,10 @@ class FewShotWish:
     queries: int | None = None
     tasks: int | None = None
     unbalanced: bool = False
+    dataset: str | None = None
+    backbone: str | None = None
+    episodic: bool = False
+    episodes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -97,6 +108,8 @@ class Plan:
     draw: Draw
     splits: list[dict[str, Any]] = field(default_factory=list)
     texts: Callable[[Sequence[Run]], dict[str, str]] = lambda runs: {}
+    #: What has to be there before these of the jobs can run; told of as it goes on.
+    prepare: Callable[[Executor, Sequence[Job], Callable[[str], None]], None] = lambda pool, missing, tell: None
 
 
 def plan(wish: Wish) -> Plan:
@@ -198,24 +211,64 @@ def _fewshot(wish: Wish) -> Plan:
 
     _refuse(wish, "fewshot", "splits", "inits", "per_class", "missing", "causal")
     asked = wish.fewshot
+    if asked.episodic:
+        return _episodic(wish)
+    if asked.episodes:
+        raise InvalidInputError("--episodes is for methods that are trained on them: give --episodic as well")
     if asked.features is None:
         raise InvalidInputError("few-shot tasks need features: give --features FILE.npz, or --dataset cub|omniglot|DIR")
     features = fewshot.load(str(asked.features))
-    if wish.import_splits:
-        if fixed := [name for name in ("shot", "ways", "queries", "tasks", "unbalanced") if getattr(asked, name)]:
-            raise InvalidInputError(f"the file of --import-splits fixes the tasks: leave out --{', --'.join(fixed)}")
-        episodes = read_episodes(wish.import_splits, features)
-    else:
-        concentration = fewshot.CONCENTRATION if asked.unbalanced else None
-        sizes = Sizes(asked.ways or 5, asked.shot or 1, asked.queries or 15, concentration)
-        episodes = draw_episodes(features, sizes, asked.tasks or fewshot.TASKS)
-    if wish.export_splits:
-        write_episodes(wish.export_splits, episodes, features)
+    episodes = _tasks(wish, features)
     methods = REGISTRY.chosen(wish.methods, fewshot.dataset_name(features, episodes.sizes), wish.changes)
     jobs = fewshot.jobs(asked.features, methods, episodes)
     blocks = {job.first: job for job in jobs}
     drawn = [{"dataset": job.dataset, "seed": first, "hash": job.episodes.hash} for first, job in blocks.items()]
     return Plan("fewshot", (fewshot.METRIC,), list(jobs), _draw_fewshot, drawn)
+
+
+def _episodic(wish: Wish) -> Plan:
+    from condiff.baselines.fewshot.episodic import REGISTRY
+
+    asked = wish.fewshot
+    if asked.dataset is None or asked.features is not None:
+        raise InvalidInputError("--episodic trains on images: give --dataset cub|omniglot|DIR, and no --features")
+    initial = None if asked.backbone in (None, "conv4") else asked.backbone
+    if initial is not None and not Path(initial).is_dir():
+        raise InvalidInputError(
+            f"--episodic is for conv4, or a folder of `condiff backbone train --backbone conv4` to begin from, "
+            f"not {initial!r}"
+        )
+    episodes = _tasks(wish, episodic.load(asked.dataset, "novel"))
+    changes = wish.changes if asked.episodes is None else (*wish.changes, f"training.episodes={asked.episodes}")
+    methods = REGISTRY.chosen(wish.methods, episodic_jobs.title_of(asked.dataset, episodes), changes)
+    jobs = episodic_jobs.jobs(asked.dataset, methods, episodes, initial)
+    blocks = {job.first: job for job in jobs}
+    drawn = [{"dataset": job.dataset, "seed": first, "hash": job.episodes.hash} for first, job in blocks.items()]
+    return Plan(
+        "fewshot",
+        (fewshot.METRIC,),
+        list(jobs),
+        _draw_fewshot,
+        drawn,
+        episodic_jobs.training_table,
+        episodic_jobs.prepare,
+    )
+
+
+def _tasks(wish: Wish, source: Labelled) -> Episodes:
+    """The novel tasks that a user asks for, drawn or imported, and exported where that is asked for too."""
+    asked = wish.fewshot
+    if wish.import_splits:
+        if fixed := [name for name in ("shot", "ways", "queries", "tasks", "unbalanced") if getattr(asked, name)]:
+            raise InvalidInputError(f"the file of --import-splits fixes the tasks: leave out --{', --'.join(fixed)}")
+        episodes = read_episodes(wish.import_splits, source)
+    else:
+        concentration = fewshot.CONCENTRATION if asked.unbalanced else None
+        sizes = Sizes(asked.ways or 5, asked.shot or 1, asked.queries or 15, concentration)
+        episodes = draw_episodes(source, sizes, asked.tasks or fewshot.TASKS)
+    if wish.export_splits:
+        write_episodes(wish.export_splits, episodes, source)
+    return episodes
 
 
 def _draw_fewshot(runs: Sequence[Run], rows: Sequence[Row], folder: Path) -> None:

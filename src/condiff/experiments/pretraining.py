@@ -14,8 +14,9 @@ from condiff.datasets.image_sets import frame_of, load_image_set
 from condiff.errors import InvalidInputError
 from condiff.experiments.embedding import embed
 from condiff.training.augmentation import Augmentation
-from condiff.training.backbone import Classification, Schedule, fit_backbone, multi_step
+from condiff.training.backbone import Classification, fit_backbone, multi_step
 from condiff.training.checkpoints import Record
+from condiff.training.epochs import Schedule
 from condiff.training.prototypes import prototype_accuracy
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -66,8 +66,8 @@ class Training:
         passed = sum(milestone <= epoch for milestone in self.milestones)
         return self.learning_rate * self.decay**passed
 
-    def make_optimiser(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-        """The torch optimiser that these settings describe."""
+    def make_optimiser(self, parameters: Iterable[nn.Parameter] | Iterable[dict[str, Any]]) -> torch.optim.Optimizer:
+        """The torch optimiser that these settings describe, for parameters or torch's groups of them."""
         if self.optimiser == "adam":
             return torch.optim.Adam(parameters, lr=self.learning_rate, weight_decay=self.weight_decay)
         if self.optimiser == "adamax":

@@ -1,0 +1,23 @@
+"""Methods that are trained on episodes, by the names of the paper's table; loaded when they are asked for."""
+
+from __future__ import annotations
+
+from condiff.baselines.fewshot.episodic.method import EpisodicMethod
+from condiff.baselines.registry import Registry
+
+#: Name of a method: the module of this package and the class in it. A new method is one file and one line here.
+METHODS: dict[str, tuple[str, str]] = {
+    "MAML": ("maml", "MAML"),
+    "RelationNet": ("relationnet", "RelationNet"),
+    "MatchingNet": ("matchingnet", "MatchingNet"),
+    "ProtoNet": ("protonet", "ProtoNet"),
+    "Gidaris": ("gidaris", "Gidaris"),
+    "SNAIL": ("snail", "SNAIL"),
+    "MetaoptNet": ("metaoptnet", "MetaOptNet"),
+    "TPN": ("tpn", "TPN"),
+    "FEAT": ("feat", "FEAT"),
+}
+
+
+REGISTRY: Registry[EpisodicMethod] = Registry(__name__, METHODS)
+method, method_named = REGISTRY.get, REGISTRY.named
