@@ -3,11 +3,14 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from condiff.files import atomic_folder, atomic_path, sha256, write_text
+from condiff.errors import InvalidFileError
+from condiff.files import atomic_folder, atomic_path, read_sealed, sha256, write_sealed, write_text
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -161,3 +164,41 @@ def test_atomic_folder_behind_a_link_replaces_what_the_link_points_to(tmp_path: 
     assert (tmp_path / "link").is_symlink()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["link", "real"]
     assert (tmp_path / "real" / "a").read_text() == "new"
+
+
+def read(path: Path) -> dict[str, Any]:
+    return read_sealed(path, "tale", 2, what="tale", mend="tell it again")
+
+
+def test_what_was_sealed_is_read_back_and_has_the_same_bytes(tmp_path: Path) -> None:
+    content = {"format": "tale", "schema": 2, "heroes": ["a", "ö"], "length": 0.1, "end": None}
+    for name in ("one.json", "two.json"):
+        write_sealed(tmp_path / name, content)
+        assert read(tmp_path / name) == content
+    assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda text: text.replace("hero", "villain"), "tale.json was changed after it was written; tell it again"),
+        (lambda text: text.replace('"checksum"', '"other"'), "was changed after it was written"),
+        (lambda text: text.replace('"schema": 2', '"schema": 3'), "schema 3, but this version of condiff reads 2"),
+        (lambda text: text.replace('"tale"', '"song"'), "does not describe a condiff tale"),
+        (lambda text: text[:-5], r"damaged or not JSON \(.*\); tell it again"),
+        (lambda text: "[]", "does not describe a condiff tale"),
+    ],
+)
+def test_a_changed_damaged_or_foreign_seal_is_refused(
+    tmp_path: Path, change: Callable[[str], str], message: str
+) -> None:
+    path = tmp_path / "tale.json"
+    write_sealed(path, {"format": "tale", "schema": 2, "who": "hero"})
+    path.write_text(change(path.read_text()))
+    with pytest.raises(InvalidFileError, match=message):
+        read(path)
+
+
+def test_a_folder_without_the_sealed_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidFileError, match=f"{tmp_path} is not a condiff tale: it has no tale.json"):
+        read(tmp_path / "tale.json")

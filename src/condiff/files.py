@@ -1,14 +1,18 @@
-"""Atomic writes and checksums: a reader sees the whole new file or the old one, never a part."""
+"""Atomic writes and checksums: a reader sees the whole new file or the old one, never a part or a changed one."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+from condiff.errors import InvalidFileError
 
 
 def sha256(path: Path) -> str:
@@ -61,6 +65,46 @@ def write_text(target: Path, text: str) -> None:
     """Write UTF-8 text atomically."""
     with atomic_path(target) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def write_sealed(target: Path, content: dict[str, Any]) -> None:
+    """Write JSON atomically, with a checksum over all of it."""
+    sealed = {**content, "checksum": _checksum(content)}
+    write_text(target, json.dumps(sealed, indent=2, allow_nan=False) + "\n")
+
+
+def read_sealed(path: Path, form: str, schema: int, *, what: str, mend: str) -> dict[str, Any]:
+    """What :func:`write_sealed` wrote, without the checksum; a damaged, foreign or changed file is refused.
+
+    Parameters
+    ----------
+    path
+        The file, which says what its folder holds.
+    form, schema
+        What its entries ``format`` and ``schema`` must be.
+    what, mend
+        For the messages: what the folder holds, and how to come by a good one.
+    """
+    if not path.is_file():
+        raise InvalidFileError(f"{path.parent} is not a condiff {what}: it has no {path.name}")
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise InvalidFileError(f"{path} is damaged or not JSON ({error}); {mend}") from error
+    if not isinstance(content, dict) or content.get("format") != form:
+        raise InvalidFileError(f"{path} does not describe a condiff {what}")
+    if content.get("schema") != schema:
+        raise InvalidFileError(
+            f"{path} has the schema {content.get('schema')!r}, but this version of condiff reads {schema}; "
+            "load it with the version that wrote it"
+        )
+    if content.pop("checksum", None) != _checksum(content):
+        raise InvalidFileError(f"{path} was changed after it was written; {mend}")
+    return content
+
+
+def _checksum(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _umask() -> int:

@@ -17,7 +17,7 @@ from sklearn.exceptions import NotFittedError
 
 from condiff import COINClassifier, COINRegressor, load
 from condiff.errors import InvalidFileError, InvalidInputError
-from condiff.estimators import persistence
+from condiff.files import write_sealed
 
 FAST: dict[str, Any] = {"epochs": 10, "n_inits": 2}
 
@@ -197,8 +197,8 @@ def resealed(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     path = folder / "model.json"
     content = json.loads(path.read_text(encoding="utf-8"))
     change(content)
-    content["checksum"] = persistence._checksum(content)
-    path.write_text(json.dumps(content), encoding="utf-8")
+    del content["checksum"]
+    write_sealed(path, content)
 
 
 @pytest.mark.parametrize(

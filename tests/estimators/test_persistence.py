@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from condiff.errors import InvalidFileError, InvalidInputError
 from condiff.estimators import persistence
 from condiff.estimators.persistence import check_folder, load_state, save_state
+from condiff.files import write_sealed
 
 STATE: dict[str, Any] = {
     "none": None,
@@ -51,8 +52,8 @@ def resealed(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
     content = json.loads(path.read_text(encoding="utf-8"))
     change(content)
     content["files"] = {"arrays.safetensors": hashlib.sha256((folder / "arrays.safetensors").read_bytes()).hexdigest()}
-    content["checksum"] = persistence._checksum(content)
-    path.write_text(json.dumps(content), encoding="utf-8")
+    del content["checksum"]
+    write_sealed(path, content)
 
 
 @pytest.mark.parametrize("name", list(STATE))
@@ -122,7 +123,7 @@ def test_an_empty_folder_may_be_used(tmp_path: Path) -> None:
     assert load_state(tmp_path)["state"] == {"x": 1}
 
 
-@pytest.mark.parametrize("failing", ["save_file", "write_text", "sha256"])
+@pytest.mark.parametrize("failing", ["save_file", "write_sealed", "sha256"])
 @pytest.mark.parametrize("replacing", [False, True])
 def test_a_save_that_fails_in_the_middle_leaves_what_was_there(
     folder: Path, monkeypatch: pytest.MonkeyPatch, failing: str, replacing: bool

@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("distributed")
 
 from tests.experiments.dask_cluster import running
+from tests.experiments.squares import Square
 
 from condiff.errors import CondiffError, InvalidInputError
 from condiff.experiments import cluster as module
@@ -18,25 +19,6 @@ from condiff.experiments.cluster import cluster_pool
 from condiff.experiments.runner import sweep
 from condiff.experiments.runs import Run
 from condiff.experiments.store import Key, Store
-
-
-@dataclass(frozen=True)
-class Square:
-    """A job whose result is known, and that leaves a mark with its process each time it runs."""
-
-    number: int
-    marks: str
-    fails: bool = False
-
-    @property
-    def key(self) -> Key:
-        return Key("test", "numbers", "square", {}, self.number, 0)
-
-    def run(self) -> Run:
-        Path(self.marks, f"{self.number}-{os.getpid()}").touch()
-        if self.fails:
-            raise ArithmeticError(f"{self.number} is bad")
-        return Run("test", "numbers", "square", {}, self.number, 0, {"accuracy": float(self.number**2)}, 1, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -69,13 +51,6 @@ class Apart:
         time.sleep(0.02)
         inside.unlink(missing_ok=True)
         return Run("test", "numbers", "apart", {}, self.number, 0, {"accuracy": float(alone)}, 1, 0.0, 0.0)
-
-
-@pytest.fixture
-def marks(tmp_path):
-    folder = tmp_path / "marks"
-    folder.mkdir()
-    return folder
 
 
 def _kill_who_is_stuck(job, marks, workers):

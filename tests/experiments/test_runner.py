@@ -6,35 +6,15 @@ import textwrap
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
+from tests.experiments.squares import Square, times_run
 
 from condiff.errors import CondiffError
 from condiff.experiments.pool import process_pool
 from condiff.experiments.runner import sweep
 from condiff.experiments.runs import Run
-from condiff.experiments.store import Key, Store
-
-
-@dataclass(frozen=True)
-class Square:
-    """A job whose result is known, and that leaves a mark each time it runs."""
-
-    number: int
-    marks: str
-    fails: bool = False
-
-    @property
-    def key(self) -> Key:
-        return Key("test", "numbers", "square", {}, self.number, 0)
-
-    def run(self) -> Run:
-        with Path(self.marks, str(self.number)).open("a") as stream:
-            stream.write("x")
-        if self.fails:
-            raise ArithmeticError(f"{self.number} is bad")
-        return Run("test", "numbers", "square", {}, self.number, 0, {"accuracy": float(self.number**2)}, 1, 0.0, 0.0)
+from condiff.experiments.store import Store
 
 
 @dataclass(frozen=True)
@@ -42,13 +22,6 @@ class Dies(Square):
     def run(self) -> Run:
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError
-
-
-@pytest.fixture
-def marks(tmp_path):
-    folder = tmp_path / "marks"
-    folder.mkdir()
-    return folder
 
 
 def _values(store):
@@ -63,7 +36,7 @@ def test_everything_runs_once_and_is_kept(tmp_path, marks):
         assert [each.done for each in progress] == list(range(1, 11))
         assert {each.total for each in progress} == {10}
         assert _values(store) == {number: float(number**2) for number in range(10)}
-    assert all((marks / str(number)).read_text() == "x" for number in range(10))
+    assert [times_run(marks, number) for number in range(10)] == [1] * 10
 
 
 def test_a_second_sweep_does_no_work(tmp_path, marks):
@@ -74,7 +47,7 @@ def test_a_second_sweep_does_no_work(tmp_path, marks):
     assert [each.held for each in first] == [0] * 3
     assert [each.held for each in again] == [3] * 5
     assert sorted(each.run.split for each in again) == list(range(5))
-    assert all((marks / str(number)).read_text() == "x" for number in range(5))
+    assert [times_run(marks, number) for number in range(5)] == [1] * 5
 
 
 def test_any_executor_gives_the_same(tmp_path, marks):

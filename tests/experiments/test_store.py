@@ -36,6 +36,12 @@ def test_a_run_comes_back_as_it_was(tmp_path):
         assert store.runs() == [run]
 
 
+def test_a_key_makes_its_run():
+    run = _run(split=3, init=1)
+    made = _key(run).run(run.metrics, epochs=run.epochs, seconds=run.seconds, memory_mb=run.memory_mb)
+    assert made == run
+
+
 def test_a_key_counts_once_and_the_first_run_stays(tmp_path):
     with Store(tmp_path / "runs.sqlite") as store:
         assert store.add(_key(_run()), _run(accuracy=80.0), MADE)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from condiff.errors import InvalidFileError, InvalidInputError
-from condiff.files import atomic_folder, sha256, write_text
+from condiff.files import atomic_folder, read_sealed, sha256, write_sealed
 
 FORMAT = "condiff-model"
 SCHEMA = 1
@@ -59,29 +58,13 @@ def save_state(folder: Path, kind: str, params: dict[str, Any], state: dict[str,
     with atomic_folder(folder) as temporary:
         save_file(arrays, temporary / _ARRAYS)
         content["files"] = {_ARRAYS: sha256(temporary / _ARRAYS)}
-        content["checksum"] = _checksum(content)
-        write_text(temporary / _DESCRIPTION, json.dumps(content, indent=2, allow_nan=False) + "\n")
+        write_sealed(temporary / _DESCRIPTION, content)
     return folder
 
 
 def load_state(folder: Path) -> dict[str, Any]:
     """Read a model folder back: ``kind``, ``params``, ``state`` and ``metadata``."""
-    description = folder / _DESCRIPTION
-    if not description.is_file():
-        raise InvalidFileError(f"{folder} is not a condiff model: it has no {_DESCRIPTION}")
-    try:
-        content = json.loads(description.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise InvalidFileError(f"{description} is damaged or not JSON ({error}); save the model again") from error
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise InvalidFileError(f"{description} does not describe a condiff model")
-    if content.get("schema") != SCHEMA:
-        raise InvalidFileError(
-            f"{description} has the schema {content.get('schema')!r}, but this version of condiff reads {SCHEMA}; "
-            "load it with the version that wrote it"
-        )
-    if content.get("checksum") != _checksum(content):
-        raise InvalidFileError(f"{description} was changed after it was written; save the model again")
+    content = read_sealed(folder / _DESCRIPTION, FORMAT, SCHEMA, what="model", mend="save the model again")
     path = folder / _ARRAYS
     if not path.is_file() or sha256(path) != content["files"].get(_ARRAYS):
         raise InvalidFileError(f"{path} is missing, truncated or changed; save the model again")
@@ -95,11 +78,6 @@ def load_state(folder: Path) -> dict[str, Any]:
         "state": _decode(content["state"], arrays),
         "metadata": content["metadata"],
     }
-
-
-def _checksum(content: dict[str, Any]) -> str:
-    covered = {key: value for key, value in content.items() if key != "checksum"}
-    return hashlib.sha256(json.dumps(covered, sort_keys=True).encode()).hexdigest()
 
 
 def _encode(value: Any, name: str, arrays: dict[str, NDArray[Any]]) -> Any:

@@ -119,19 +119,7 @@ class CovidJob:
             outcome = self.solve()
         errors = outcome.predictions.double().numpy() - truth(load(causal=self.causal))
         metrics = {METRIC: float((errors**2).mean()), "mae": float(np.abs(errors).mean())}
-        key = self.key
-        return Run(
-            key.task,
-            key.dataset,
-            key.method,
-            key.settings,
-            key.split,
-            key.init,
-            metrics,
-            outcome.epochs,
-            outcome.seconds,
-            peak.megabytes,
-        )
+        return self.key.run(metrics, epochs=outcome.epochs, seconds=outcome.seconds, memory_mb=peak.megabytes)
 
 
 def jobs(

@@ -127,19 +127,7 @@ class NodeJob:
             METRIC: 100 * float(right[self.split.test].mean()),
             "validation_accuracy": 100 * float(right[self.split.validation].mean()),
         }
-        settings = self.key.settings
-        return Run(
-            "node",
-            self.dataset,
-            self.name,
-            settings,
-            self.seed,
-            self.init,
-            metrics,
-            outcome.epochs,
-            outcome.seconds,
-            peak.megabytes,
-        )
+        return self.key.run(metrics, epochs=outcome.epochs, seconds=outcome.seconds, memory_mb=peak.megabytes)
 
 
 def jobs(source: str, methods: dict[str, NodeMethod], splits: dict[int, Split], inits: int) -> list[NodeJob]:

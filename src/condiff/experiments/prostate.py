@@ -136,19 +136,7 @@ class ProstateJob:
         with peak_memory() as peak:
             outcome = self.solve()
         metrics = measured(load().labels[self.split.test], outcome, self.split.test)
-        key = self.key
-        return Run(
-            key.task,
-            key.dataset,
-            key.method,
-            key.settings,
-            key.split,
-            key.init,
-            metrics,
-            outcome.epochs,
-            outcome.seconds,
-            peak.megabytes,
-        )
+        return self.key.run(metrics, epochs=outcome.epochs, seconds=outcome.seconds, memory_mb=peak.megabytes)
 
 
 def measured(truth: NDArray[np.int64], outcome: Outcome, patients: NDArray[np.int64]) -> dict[str, float]:

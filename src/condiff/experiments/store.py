@@ -67,6 +67,11 @@ class Key:
         parts = [self.task, self.dataset, self.method, self.settings, self.split, self.init, self.identity]
         return hashlib.sha256(_canonical(parts).encode()).hexdigest()
 
+    def run(self, metrics: dict[str, float], *, epochs: int, seconds: float, memory_mb: float) -> Run:
+        """What was measured under this key."""
+        known = self.task, self.dataset, self.method, self.settings, self.split, self.init
+        return Run(*known, metrics, epochs, seconds, memory_mb)
+
 
 class Store:
     """A file of runs, safe against kills and against several writers at once.

@@ -6,8 +6,6 @@ leaves a folder that is whole: the one of its last finished epoch.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ from torch import Tensor
 
 from condiff.convection.backbones import Backbone, backbone
 from condiff.errors import InvalidFileError, InvalidInputError
-from condiff.files import atomic_path, sha256, write_text
+from condiff.files import atomic_path, read_sealed, sha256, write_sealed
 
 FORMAT = "condiff-backbone"
 SCHEMA = 1
@@ -74,9 +72,7 @@ def save_checkpoint(folder: Path, record: Record, state: dict[str, Tensor], best
         with atomic_path(folder / name) as temporary:
             save_file({key: value.detach().contiguous() for key, value in tensors.items()}, temporary)
         record.files[name] = sha256(folder / name)
-    content = {"format": FORMAT, "schema": SCHEMA, **vars(record)}
-    content["checksum"] = _checksum(content)
-    write_text(folder / _DESCRIPTION, json.dumps(content, indent=2, allow_nan=False) + "\n")
+    write_sealed(folder / _DESCRIPTION, {"format": FORMAT, "schema": SCHEMA, **vars(record)})
     for path in [*folder.glob("state-*.safetensors"), *folder.glob("best-*.safetensors")]:
         if path.name not in record.files:
             path.unlink()
@@ -84,21 +80,7 @@ def save_checkpoint(folder: Path, record: Record, state: dict[str, Tensor], best
 
 def load_record(folder: Path) -> Record:
     """The record of a folder that :func:`save_checkpoint` wrote; a changed or foreign one is refused."""
-    path = folder / _DESCRIPTION
-    if not path.is_file():
-        raise InvalidFileError(f"{folder} is not a condiff backbone: it has no {_DESCRIPTION}")
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise InvalidFileError(f"{path} is damaged or not JSON ({error}); train the backbone again") from error
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise InvalidFileError(f"{path} does not describe a condiff backbone")
-    if content.get("schema") != SCHEMA:
-        raise InvalidFileError(
-            f"{path} has the schema {content.get('schema')!r}; this version of condiff reads {SCHEMA}"
-        )
-    if content.pop("checksum", None) != _checksum(content):
-        raise InvalidFileError(f"{path} was changed after it was written; train the backbone again")
+    content = read_sealed(folder / _DESCRIPTION, FORMAT, SCHEMA, what="backbone", mend="train the backbone again")
     del content["format"], content["schema"]
     return Record(**content)
 
@@ -127,8 +109,3 @@ def load_backbone(folder: Path | str) -> Backbone:
     except (TypeError, RuntimeError, InvalidInputError) as error:
         raise InvalidFileError(f"{folder}: the weights do not fit the backbone ({error})") from error
     return network.eval()
-
-
-def _checksum(content: dict[str, Any]) -> str:
-    covered = {key: value for key, value in content.items() if key != "checksum"}
-    return hashlib.sha256(json.dumps(covered, sort_keys=True).encode()).hexdigest()

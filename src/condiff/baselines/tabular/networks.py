@@ -5,17 +5,20 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
-from condiff.baselines.tabular.method import Outcome
+from condiff.baselines.method import check_counts
+from condiff.baselines.tabular.method import Outcome, TabularMethod
 from condiff.baselines.tabular.problem import TabularProblem
 from condiff.convection.genewise import GeneWise
 from condiff.diffusion import Diffusion
 from condiff.errors import StepSizeWarning
 from condiff.graph import Graph
 from condiff.model import COIN
-from condiff.training import Training
+from condiff.training import PROSTATE, Training
 from condiff.training.genewise import fit_genewise
 
 
@@ -56,3 +59,29 @@ def solved(network: COIN, problem: TabularProblem, graph: Graph | None, training
     """Fit one network and ask it."""
     seconds = fit_all([network], problem, None if graph is None else [graph], training)
     return Outcome(answers(network, problem, graph), training.epochs, seconds)
+
+
+@dataclass(frozen=True)
+class HiddenLayerMethod(TabularMethod):
+    """A gene-wise network with one hidden layer and no diffusion.
+
+    Parameters
+    ----------
+    hidden
+        Hidden units.
+    training
+        Optimiser and schedule.
+    """
+
+    #: Whether a linear map leads past the hidden layer.
+    shortcut: ClassVar[bool]
+
+    hidden: int = 3
+    training: Training = PROSTATE
+
+    def __post_init__(self) -> None:
+        check_counts(hidden=self.hidden)
+
+    def solve(self, problem: TabularProblem, seed: int) -> Outcome:
+        network = gene_network(problem, seed, hidden=self.hidden, shortcut=self.shortcut)
+        return solved(network, problem, None, self.training)
