@@ -68,10 +68,7 @@ class EpisodicJob:
         metrics |= {EPISODES: float(self.assignment.method.training.episodes), SECONDS: trained.seconds}
         if trained.record.best_accuracy is not None:
             metrics[VALIDATION] = 100 * trained.record.best_accuracy
-        key = self.key
-        return Run(
-            key.task, key.dataset, key.method, key.settings, key.split, key.init, metrics, 0, seconds, peak.megabytes
-        )
+        return self.key.run(metrics, epochs=0, seconds=seconds, memory_mb=peak.megabytes)
 
 
 def jobs(

@@ -124,19 +124,9 @@ class FewShotJob:
             outcomes = self.method.solve_batch(given, self.seeds())
         answers = np.stack([outcome.scores.argmax(-1).numpy() for outcome in outcomes])
         right = 100 * (answers == self.episodes.query_labels(features.labels)).mean(axis=1)
-        key = self.key
-        return Run(
-            key.task,
-            key.dataset,
-            key.method,
-            key.settings,
-            key.split,
-            key.init,
-            block_metrics(METRIC, right),
-            outcomes[0].epochs,
-            sum(outcome.seconds for outcome in outcomes),
-            peak.megabytes,
-        )
+        seconds = sum(outcome.seconds for outcome in outcomes)
+        metrics = block_metrics(METRIC, right)
+        return self.key.run(metrics, epochs=outcomes[0].epochs, seconds=seconds, memory_mb=peak.megabytes)
 
 
 def jobs(path: Path | str, methods: Mapping[str, FewShotMethod], episodes: Episodes) -> list[FewShotJob]:
