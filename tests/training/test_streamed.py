@@ -217,6 +217,18 @@ def test_early_stopping_is_the_references(sparse: bool) -> None:
     same(model, other)
 
 
+def test_it_is_chosen_where_compiled_loops_over_many_points_are_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    [model], [deep] = networks("softmax", 1), networks("softmax", 1, blocks=2)
+    many, settings = engines.STREAMED_FROM, SETTINGS["adam"]
+    monkeypatch.setattr(bases, "is_available", lambda: True)
+    assert choose(model, Request(many - 1, weighs=True), settings).engine == "projected"
+    assert choose(model, Request(many, weighs=True), settings).engine == "streamed"
+    assert choose(model, Request(many, validates=True), settings).engine == "streamed"
+    assert choose(deep, Request(many, weighs=True), settings).engine == "reference"
+    monkeypatch.setattr(bases, "is_available", lambda: False)
+    assert choose(model, Request(many, weighs=True), settings).engine == "projected"
+
+
 def test_it_is_chosen_where_the_rows_have_no_room(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     [model] = networks("softmax", 1)
     settings = SETTINGS["adam"]

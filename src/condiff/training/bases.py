@@ -158,19 +158,20 @@ class CompiledBases(Bases):
 
 def bases_of(models: Sequence[COIN], x: Tensor | SparseMatrix, dtype: torch.dtype) -> Bases:
     """The faster kind that serves these networks."""
-    compiled = (
-        is_available()
-        and isinstance(x, Tensor)
-        and x.device.type == "cpu"
-        and x.dtype == dtype
-        and all(
-            isinstance(model.convection, Residual)
-            and len(model.convection.blocks) == 1
-            and isinstance(model.convection.activation, nn.ReLU)
-            for model in models
-        )
-    )
+    dense = isinstance(x, Tensor) and x.dtype == dtype
+    compiled = dense and all(runs_in_loops(model.convection) for model in models)
     return (CompiledBases if compiled else Bases)(models, x, dtype)
+
+
+def runs_in_loops(base: nn.Module) -> bool:
+    """Whether there are compiled loops for a network: one residual block with ReLU on the CPU, and numba installed."""
+    return (
+        is_available()
+        and isinstance(base, Residual)
+        and len(base.blocks) == 1
+        and isinstance(base.activation, nn.ReLU)
+        and base.readout.weight.device.type == "cpu"
+    )
 
 
 def _through_head(behind: Tensor, u: Tensor, head: Head) -> Tensor:

@@ -20,6 +20,7 @@ from condiff.graph import Laplacian, laplacian
 from condiff.graph.sparse import SparseMatrix
 from condiff.model import COIN
 from condiff.training import reference
+from condiff.training.bases import runs_in_loops
 from condiff.training.blocked import fit_blocked
 from condiff.training.compiled import is_available
 from condiff.training.genewise import fit_genewise
@@ -32,6 +33,8 @@ from condiff.training.streamed import fit_streamed, is_nodewise
 Engine = Literal["reference", "projected", "streamed", "blocked", "gram", "genewise"]
 #: Dense features of at least this many numbers are looked at for zeros, and count as sparse up to this share of others.
 _WORTH_A_LOOK, _SPARSE = 1_000_000, 0.2
+#: Points from which compiled loops over them win against one autograd step for all.
+STREAMED_FROM = 16_384
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,8 @@ def choose(model: COIN, request: Request, settings: Training) -> Choice:
     if request.row_bytes > LARGEST_PROJECTION and is_nodewise(base) and not by_blocks:
         why = f"the diffusion's rows at the labels would take {request.row_bytes / 1e9:.1f} GB"
         return Choice("streamed", f"{why}; nodes go through the network in batches, and nothing is kept of layers")
+    if request.n_points >= STREAMED_FROM and not request.sparse and runs_in_loops(base):
+        return Choice("streamed", f"{request.n_points:,} points go through compiled loops faster than through autograd")
     if not isinstance(base, Residual) or len(base.blocks) != 1:
         return Choice("reference", "the base network is not a single residual block")
     if by_blocks:

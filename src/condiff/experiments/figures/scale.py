@@ -21,6 +21,8 @@ def scale_curves(rows: Sequence[dict[str, Any]], target: Path) -> None:
 
 def draw_scale(rows: Sequence[dict[str, Any]]) -> Figure:
     """Three panels; a line ends where its method gave up, and its exponent of time stands in the legend."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
     measured = [row for row in rows if row["status"] == "ok" and row["points"]]
     slopes = exponents(measured)
     figure, found = panels(1, 3, (10.5, 3.4), grid="both")
@@ -44,8 +46,11 @@ def draw_scale(rows: Sequence[dict[str, Any]]) -> Figure:
         axes.set_xscale("log")
         axes.set_xlabel("points")
         axes.set_ylabel(name)
-    found[0][0].set_yscale("log")
-    found[0][1].set_yscale("log")
+    for axes in found[0][:2]:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.yaxis.set_minor_locator(NullLocator())
+        axes.yaxis.set_major_formatter("{x:g}")
     found[0][0].legend(frameon=False, fontsize=7)
     found[0][2].legend(handles=[found[0][2].lines[-1]], frameon=False, fontsize=7)
     return figure
