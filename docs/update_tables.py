@@ -140,6 +140,8 @@ update("docs/theory.md", {"axiom table": zoo_markdown()})
 update("docs/performance.md", {"speed table": speed_markdown(speed)})
 if Path("results/scale/bench.json").exists():
     scale = json.loads(Path("results/scale/bench.json").read_text())
+    names = list(dict.fromkeys(row["method"] for row in scale))
+    scale.sort(key=lambda row: (names.index(row["method"]), row["points"] or 0))
     parts = {"scale parts": scale_parts_markdown(scale), "products table": products_markdown(scale)}
     update("docs/scale.md", {"scale table": scale_markdown(scale)} | parts)
 if Path("results/scale/layers.json").exists():
