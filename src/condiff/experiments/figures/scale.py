@@ -25,7 +25,7 @@ def draw_scale(rows: Sequence[dict[str, Any]]) -> Figure:
 
     measured = [row for row in rows if row["status"] == "ok" and row["points"]]
     slopes = exponents(measured)
-    figure, found = panels(1, 3, (10.5, 3.4), grid="both")
+    figure, found = panels(1, 3, (10.5, 3.6), grid="both")
     methods = list(dict.fromkeys(row["method"] for row in measured))
     others = iter([colour for colour in COLOURS if colour != OURS] * 2)
     for method in methods:
@@ -51,6 +51,7 @@ def draw_scale(rows: Sequence[dict[str, Any]]) -> Figure:
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axes.yaxis.set_minor_locator(NullLocator())
         axes.yaxis.set_major_formatter("{x:g}")
-    found[0][0].legend(frameon=False, fontsize=7)
+    handles, names = found[0][0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=len(names), frameon=False, fontsize=7)
     found[0][2].legend(handles=[found[0][2].lines[-1]], frameon=False, fontsize=7)
     return figure
