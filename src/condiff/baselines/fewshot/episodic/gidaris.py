@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from condiff.baselines.fewshot.episodic.method import MetaTraining, PretrainedMethod, class_means, suited
+from condiff.baselines.fewshot.episodic.method import FALLING_SGD, MetaTraining, PretrainedMethod, class_means, suited
 from condiff.baselines.fewshot.transforms import normalised
 from condiff.training.base_classes import PretrainedNetwork
 from condiff.training.episodic import Episode, ImageShape
@@ -18,17 +18,7 @@ from condiff.training.episodic import Episode, ImageShape
 if TYPE_CHECKING:
     from typing import Self
 
-# As published: 60 epochs of 1,000 steps with the rates 0.1, 0.006, 0.0012 and 0.00024; here each fall is tenfold.
-_SCHEDULE = MetaTraining(
-    optimiser="sgd",
-    learning_rate=0.1,
-    momentum=0.9,
-    weight_decay=5e-4,
-    drop_at=(1 / 3, 2 / 3, 5 / 6),
-    decay=0.1,
-    per_step=8,
-    queries=3,
-)
+_SCHEDULE = replace(FALLING_SGD, queries=3)
 
 
 @dataclass(frozen=True)

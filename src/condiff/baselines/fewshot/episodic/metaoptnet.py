@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from condiff.baselines.fewshot.episodic.method import EpisodicMethod, MetaTraining, is_omniglot, one_hot
+from condiff.baselines.fewshot.episodic.method import FALLING_SGD, EpisodicMethod, MetaTraining, is_omniglot, one_hot
 from condiff.baselines.fewshot.episodic.quadratic import solve_bounded
 from condiff.baselines.method import check_probabilities
 from condiff.errors import InvalidInputError
@@ -18,18 +18,7 @@ from condiff.training.episodic import Episode, EpisodicNetwork, ImageShape
 if TYPE_CHECKING:
     from typing import Self
 
-# As published: 60 epochs of 1,000 steps with the rates 0.1, 0.006, 0.0012 and 0.00024; here each fall is tenfold.
-_SCHEDULE = MetaTraining(
-    optimiser="sgd",
-    learning_rate=0.1,
-    momentum=0.9,
-    weight_decay=5e-4,
-    drop_at=(1 / 3, 2 / 3, 5 / 6),
-    decay=0.1,
-    per_step=8,
-    shots=15,
-    queries=6,
-)
+_SCHEDULE = replace(FALLING_SGD, shots=15, queries=6)
 # Keeps a kernel of repeated images definite; far below any digit that matters.
 _RIDGE = 1e-6
 

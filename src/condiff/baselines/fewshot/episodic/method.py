@@ -84,6 +84,19 @@ class MetaTraining:
         )
 
 
+#: MetaOptNet's and Gidaris': 60 epochs of 1,000 steps with the rates 0.1, 0.006, 0.0012 and 0.00024 as published; here
+#: each fall is tenfold.
+FALLING_SGD = MetaTraining(
+    optimiser="sgd",
+    learning_rate=0.1,
+    momentum=0.9,
+    weight_decay=5e-4,
+    drop_at=(1 / 3, 2 / 3, 5 / 6),
+    decay=0.1,
+    per_step=8,
+)
+
+
 @dataclass(frozen=True)
 class EpisodicMethod(Method):
     """A method whose network is trained on episodes of base classes.
