@@ -13,9 +13,9 @@ from torch import nn
 from condiff.convection.backbones import Backbone, backbone, unit_range
 from condiff.errors import InvalidFileError, InvalidInputError
 from condiff.training.augmentation import Augmentation
-from condiff.training.backbone import Classification, fit_backbone, multi_step
-from condiff.training.checkpoints import load_backbone, load_record
-from condiff.training.epochs import Schedule, epoch_generator
+from condiff.training.backbone import Classification, multi_step
+from condiff.training.checkpoints import describe, load_backbone, load_record
+from condiff.training.epochs import Schedule, epoch_generator, fit_in_epochs
 from condiff.training.settings import Training
 
 PLAIN = Augmentation(16, (1.0, 1.0), (1.0, 1.0), flip=False, jitter=0.0)
@@ -56,7 +56,16 @@ def trained(folder: Path, epochs: int = 4, stop_after: int | None = None, **opti
 
     schedule = Schedule(multi_step(epochs), options.pop("validate_every", 1))
     try:
-        return fit_backbone(network, objective, lambda _: next(scores), schedule, folder, on_epoch=on_epoch, **options)
+        return fit_in_epochs(
+            network,
+            describe(network),
+            objective,
+            lambda _: next(scores),
+            schedule,
+            folder,
+            on_epoch=on_epoch,
+            **options,
+        )
     except Stopped:
         return None
 
@@ -114,8 +123,14 @@ def test_classes_are_learnt(tmp_path: Path) -> None:
         return float((answers.numpy() == labels).mean())
 
     steps: list[tuple[int, int, float]] = []
-    record = fit_backbone(
-        network, objective, accuracy, Schedule(multi_step(6)), tmp_path, on_step=lambda *step: steps.append(step)
+    record = fit_in_epochs(
+        network,
+        describe(network),
+        objective,
+        accuracy,
+        Schedule(multi_step(6)),
+        tmp_path,
+        on_step=lambda *step: steps.append(step),
     )
     assert [step[:2] for step in steps] == [(epoch, step) for epoch in range(6) for step in (1, 2, 3)]
     assert np.mean([step[2] for step in steps[:3]]) == pytest.approx(record.epochs[0]["loss"])
@@ -142,7 +157,7 @@ def test_other_settings_do_not_go_on(tmp_path: Path) -> None:
         trained(tmp_path, data={"dataset": "other"})
     network, objective = parts(batch_size=6)
     with pytest.raises(InvalidInputError, match="batch_size was 8, now 6"):
-        fit_backbone(network, objective, lambda _: 0.0, Schedule(multi_step(4)), tmp_path)
+        fit_in_epochs(network, describe(network), objective, lambda _: 0.0, Schedule(multi_step(4)), tmp_path)
 
 
 def test_a_foreign_folder_is_left_alone(tmp_path: Path) -> None:
@@ -186,7 +201,7 @@ def test_divergence_is_told(tmp_path: Path) -> None:
     network, objective = parts()
     schedule = Schedule(multi_step(3, learning_rate=1e30))
     with pytest.raises(InvalidInputError, match="in epoch 0: lower the learning rate"):
-        fit_backbone(network, objective, lambda _: 0.0, schedule, tmp_path / "d")
+        fit_in_epochs(network, describe(network), objective, lambda _: 0.0, schedule, tmp_path / "d")
 
 
 @pytest.mark.parametrize("options", [{"batch_size": 1}, {"label_smoothing": 1.0}])

@@ -14,9 +14,9 @@ from condiff.datasets.image_sets import frame_of, load_image_set
 from condiff.errors import InvalidInputError
 from condiff.experiments.embedding import embed
 from condiff.training.augmentation import Augmentation
-from condiff.training.backbone import Classification, fit_backbone, multi_step
-from condiff.training.checkpoints import Record
-from condiff.training.epochs import Schedule
+from condiff.training.backbone import Classification, multi_step
+from condiff.training.checkpoints import Record, describe
+from condiff.training.epochs import Schedule, fit_in_epochs
 from condiff.training.prototypes import prototype_accuracy
 
 
@@ -118,4 +118,7 @@ def train_backbone(
         "validation_tasks": validation_tasks,
     }
     schedule = Schedule(multi_step(epochs, learning_rate), validate_every)
-    return fit_backbone(network, objective, validate, schedule, folder, data=data, on_step=on_step, on_epoch=on_epoch)
+    described = describe(network)
+    return fit_in_epochs(
+        network, described, objective, validate, schedule, folder, data=data, on_step=on_step, on_epoch=on_epoch
+    )

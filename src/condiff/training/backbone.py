@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,8 +15,7 @@ from torch.nn import functional
 from condiff.convection.backbones import Backbone, unit_range
 from condiff.errors import InvalidInputError
 from condiff.training.augmentation import Augmentation
-from condiff.training.checkpoints import Record, describe
-from condiff.training.epochs import Objective, Schedule, epoch_generator, fit_in_epochs
+from condiff.training.epochs import Objective, epoch_generator
 from condiff.training.settings import Training
 
 
@@ -83,35 +81,6 @@ class Classification(Objective[Backbone]):
             "label_smoothing": self.label_smoothing,
             "seed": self.seed,
         }
-
-
-def fit_backbone(
-    network: Backbone,
-    objective: Objective[Backbone],
-    validate: Callable[[Backbone], float],
-    schedule: Schedule,
-    folder: Path,
-    *,
-    data: dict[str, Any] | None = None,
-    on_step: Callable[[int, int, float], None] | None = None,
-    on_epoch: Callable[[dict[str, Any]], None] | None = None,
-) -> Record:
-    """Train a backbone, in place, with a checkpoint after every epoch; go on where ``folder`` left off.
-
-    All is as in :func:`~condiff.training.epochs.fit_in_epochs`;
-    :func:`~condiff.training.checkpoints.load_backbone` gives the best weights.
-    """
-    return fit_in_epochs(
-        network,
-        describe(network),
-        objective,
-        validate,
-        schedule,
-        folder,
-        data=data,
-        on_step=on_step,
-        on_epoch=on_epoch,
-    )
 
 
 def _batches(order: Tensor, size: int) -> Iterator[Tensor]:
