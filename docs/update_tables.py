@@ -6,9 +6,12 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
+from condiff.baselines import fewshot as fewshot_methods
 from condiff.baselines import node as node_methods
 from condiff.baselines import tabular as tabular_methods
 from condiff.baselines import temporal as temporal_methods
+from condiff.baselines.fewshot import episodic as episodic_methods
+from condiff.experiments.published import datasets, methods, published
 from condiff.experiments.scale import exponents
 from condiff.experiments.tables import demo_markdown, markdown, put_table
 from condiff.files import write_text
@@ -110,6 +113,55 @@ def layers_markdown(rows: list[dict]) -> str:
     return "\n".join(lines)
 
 
+def sharded_markdown(fits: list[dict]) -> str:
+    """Fits with several ranks beside one: what a rank sends and holds at most."""
+    lines = ["| nodes | ranks | time | border share | sent by a rank | memory of a rank | largest difference |"]
+    lines.append("|" + " ---: |" * 7)
+    for fit in fits:
+        sent, held = (max(used[name] for used in fit["used"]) for name in ("payload", "peak_memory"))
+        start = f"| {fit['n_nodes']:,} | {fit['ranks']} | {duration(fit['seconds'])} | {fit['border_share']:.2f}"
+        difference = f"{fit['difference_from_one_rank']:.0e}" if fit["ranks"] > 1 else ""
+        lines.append(f"{start} | {sent / 1e6:.0f} MB | {held / 1e6:,.0f} MB | {difference} |")
+    return "\n".join(lines)
+
+
+def forecast_markdown(forecasts: list[dict]) -> str:
+    """The cost model past this machine."""
+    lines = ["| network | border share | sent in a layer | memory | products | base network | exchanges | epoch |"]
+    lines.append("| --- |" + " ---: |" * 7)
+    for each in forecasts:
+        sizes = f"{each['border_share']:.2f} | {each['bytes_per_layer'] / 1e9:.2f} GB | {each['memory'] / 1e9:.1f} GB"
+        times = " | ".join(duration(each[f"{part}_seconds"]) for part in ("product", "base", "exchange", "epoch"))
+        lines.append(f"| {each['network']} | {sizes} | {times} |")
+    return "\n".join(lines)
+
+
+def fewshot_markdown(rows: list[dict], start: str, *, episodic: bool = False) -> str:
+    """The accuracy on the tasks of one set of images and backbone, whose name need not be in every column."""
+    found = [
+        {**row, "dataset": row["dataset"].removeprefix(start)}
+        for row in rows
+        if row["metric"] == "accuracy"
+        and row["dataset"].startswith(start)
+        and ("episodic" in row["dataset"]) == episodic
+    ]
+    return markdown(found) if found else "Not measured yet."
+
+
+def fewshot_published_markdown() -> str:
+    """The paper's table, and in which form a method is here."""
+    columns = datasets("fewshot")
+    lines = [f"| backbone | method | {' | '.join(columns)} | here |"]
+    lines.append("| --- | --- |" + " ---: |" * len(columns) + " --- |")
+    for each in methods("fewshot"):
+        values = (published("fewshot", column, each.name, "accuracy", group=each.group) for column in columns)
+        cells = " | ".join("-" if value is None else f"{value.value:.2f}" for value in values)
+        forms = {"features": fewshot_methods.METHODS, "episodes": episodic_methods.METHODS}
+        here = ", ".join(form for form, known in forms.items() if each.name in known)
+        lines.append(f"| {each.group} | {each.name} | {cells} | {here or '-'} |")
+    return "\n".join(lines)
+
+
 def duration(seconds: float) -> str:
     """A time as one reads it."""
     if seconds < 0.1:
@@ -135,6 +187,17 @@ update(
         "prostate methods": methods_markdown(tabular_methods),
     },
 )
+fewshot = json.loads(Path("results/fewshot/summary.json").read_text())
+update(
+    "docs/few-shot-methods.md",
+    {
+        "cub table": fewshot_markdown(fewshot, "cub-efficientnet_lite0-"),
+        "omniglot table": fewshot_markdown(fewshot, "omniglot-conv4-"),
+        "cub scratch table": fewshot_markdown(fewshot, "cub-conv4-"),
+        "episodic table": fewshot_markdown(fewshot, "omniglot-conv4-episodic-", episodic=True),
+        "published table": fewshot_published_markdown(),
+    },
+)
 speed = json.loads(Path("results/speed/bench.json").read_text())
 update("docs/theory.md", {"axiom table": zoo_markdown()})
 update("docs/performance.md", {"speed table": speed_markdown(speed)})
@@ -147,6 +210,11 @@ if Path("results/scale/bench.json").exists():
 if Path("results/scale/layers.json").exists():
     layers = json.loads(Path("results/scale/layers.json").read_text())
     update("docs/scale.md", {"layers table": layers_markdown(layers["rows"])})
+sharded = json.loads(Path("results/scale/sharded.json").read_text())
+update(
+    "docs/distributed.md",
+    {"sharded table": sharded_markdown(sharded["fits"]), "forecast table": forecast_markdown(sharded["forecasts"])},
+)
 for source, target in (
     ("results/node/accuracy.png", "node-accuracy.png"),
     ("results/node-costs/time.png", "node-time.png"),

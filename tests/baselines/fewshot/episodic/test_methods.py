@@ -19,7 +19,7 @@ from condiff.training.base_classes import PretrainedNetwork
 from condiff.training.episodic import EpisodicNetwork, OnEpisodes, answers, episodic_accuracy, seeded
 
 #: Methods whose answer to a query depends on the other queries.
-TOGETHER = {"TPN", "MAML"}
+TOGETHER = {"TPN", "MAML", "CAN+T"}
 #: Methods with weights for each place of a class, or that read the support in its order.
 BY_PLACE = {"MAML", "SNAIL", "MatchingNet"}
 

@@ -13,8 +13,13 @@ METHODS: dict[str, tuple[str, str]] = {
     "ProtoNet": ("protonet", "ProtoNet"),
     "Gidaris": ("gidaris", "Gidaris"),
     "SNAIL": ("snail", "SNAIL"),
+    "TADAM": ("tadam", "TADAM"),
     "MetaoptNet": ("metaoptnet", "MetaOptNet"),
     "TPN": ("tpn", "TPN"),
+    "CAN+T": ("can", "CAN"),
+    "Qiao": ("qiao", "Qiao"),
+    "LEO": ("leo", "LEO"),
+    "CC+rot": ("cc_rot", "CCRot"),
     "FEAT": ("feat", "FEAT"),
 }
 
