@@ -119,13 +119,14 @@ def test_all_is_trained_among_all_base_classes() -> None:
     assert all(float(value.grad.abs().max()) > 0 for value in model.rotation[-1].parameters())
 
 
-def test_rotations_teach_the_encoder() -> None:
+def test_both_losses_teach_the_encoder() -> None:
     slopes = []
     for alpha in (0.0, 1.0, 2.0):
         model = made(alpha=alpha).train()
         model.loss(TASK).backward()
         slopes.append(model.encoder.blocks[0][0].weight.grad)
         assert bool(model.rotation[0][0].weight.grad.any()) is (alpha > 0)
+    assert float(slopes[0].abs().max()) > 1e-4  # of classes alone
     assert float((slopes[1] - slopes[0]).abs().max()) > 1e-4
     torch.testing.assert_close(slopes[2] - slopes[1], slopes[1] - slopes[0], rtol=1e-2, atol=1e-4)
 
