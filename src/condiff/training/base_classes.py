@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from condiff.training.episodic import EpisodicNetwork, seeded
@@ -18,6 +19,15 @@ class PretrainedNetwork(EpisodicNetwork):
     @abstractmethod
     def base_loss(self, images: Tensor, labels: Tensor) -> Tensor:
         """The loss of telling images of base classes apart."""
+
+    def fixed(self, *parts: Tensor) -> tuple[Tensor, ...]:
+        """Features by the encoder as the first stage left it, its averages included; nothing of it is trained."""
+        was_training = self.encoder.training
+        self.encoder.eval()
+        with torch.no_grad():
+            found = self.embed(*parts)
+        self.encoder.train(was_training)
+        return found
 
 
 class OnBaseClasses(Objective[PretrainedNetwork]):

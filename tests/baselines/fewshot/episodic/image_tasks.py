@@ -43,3 +43,11 @@ def network(name: str, *, ways: int = 3, shots: int = 1, **changes: object) -> E
 def made(name: str, **changes: object) -> EpisodicMethod:
     """A method with some of its settings changed."""
     return replace(method(name)(), **changes)
+
+
+def check_order_and_names(model: EpisodicNetwork, task: Episode) -> None:
+    """Scores follow their queries, and their classes, into another order."""
+    first = model(task.support, task.labels, task.query)
+    order, names = torch.randperm(12, generator=torch.Generator().manual_seed(1)), torch.tensor([2, 0, 1])
+    torch.testing.assert_close(model(task.support, task.labels, task.query[order]), first[order])
+    torch.testing.assert_close(model(task.support, names[task.labels], task.query)[:, names], first)

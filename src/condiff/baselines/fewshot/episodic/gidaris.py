@@ -101,11 +101,7 @@ class WeightGenerator(PretrainedNetwork):
 
     def loss(self, episode: Episode) -> Tensor:
         assert episode.others is not None and episode.other_classes is not None
-        with torch.no_grad():
-            was_training = self.encoder.training
-            self.encoder.eval()  # it is fixed, its averages included
-            known, asked, others = self.embed(episode.support, episode.query, episode.others)
-            self.encoder.train(was_training)
+        known, asked, others = self.fixed(episode.support, episode.query, episode.others)
         made = self.generated(known, episode.labels, episode.classes)
         # A base class that plays a novel one is known by its generated weights alone.
         logits = self.told(torch.cat([asked, others]), torch.cat([self.weights, made]))

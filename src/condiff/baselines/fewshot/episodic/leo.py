@@ -151,13 +151,8 @@ class LatentNetwork(PretrainedNetwork):
         return torch.split(rows, [len(part) for part in parts])
 
     def fixed(self, *parts: Tensor) -> tuple[Tensor, ...]:
-        """Features of length 1 by the encoder as the first stage left it, its averages included."""
-        with torch.no_grad():
-            was_training = self.encoder.training
-            self.encoder.eval()
-            found = self.embed(*parts)
-            self.encoder.train(was_training)
-        return tuple(normalised(rows) for rows in found)
+        """Of length 1."""
+        return tuple(normalised(rows) for rows in super().fixed(*parts))
 
     def base_loss(self, images: Tensor, labels: Tensor) -> Tensor:
         return functional.cross_entropy(self.base(self.embed(images)[0]), labels)

@@ -110,12 +110,8 @@ class PredictedWeights(PretrainedNetwork):
         return asked @ self.predicted(class_means(known, labels)).mT
 
     def loss(self, episode: Episode) -> Tensor:
+        known, asked = self.fixed(episode.support, episode.query)
         with torch.no_grad():
-            was_training = self.encoder.training
-            self.encoder.eval()  # it is fixed, its averages included
-            known, asked = self.embed(episode.support, episode.query)
-            self.encoder.train(was_training)
-            # Not the queries: in the mean of a few images, a query would tell itself.
             shown = episode.classes[episode.labels]
             self.sums.index_add_(0, shown, known)
             self.counts.index_add_(0, shown, torch.ones(len(shown)))
