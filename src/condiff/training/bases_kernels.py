@@ -21,6 +21,7 @@ from condiff.training.vectors import (
     plus_scaled,
     positive,
     store,
+    taken,
     where_positive,
 )
 
@@ -50,13 +51,7 @@ def outputs(first: int, last: int, order: Any, x: Any, inner: Any, biases: Any, 
                         add_products(sums, (row - start) * n_classes + class_, unit, load(readout, class_))
             for row in range(start, stop):
                 for class_ in range(n_classes):
-                    total = sums[(row - start) * n_classes + class_, 0]
-                    for part in range(1, FOLD):
-                        total += sums[(row - start) * n_classes + class_, part]
-                    z[row, network * n_classes + class_] = total
-            for place in range((stop - start) * n_classes):
-                for part in range(FOLD):
-                    sums[place, part] = 0.0
+                    z[row, network * n_classes + class_] = taken(sums, (row - start) * n_classes + class_)
 
 
 @_compiled

@@ -7,7 +7,18 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from condiff.training.vectors import FOLD, add_products, load, nothing, plus_scaled, positive, store, where_positive
+from condiff.training.vectors import (
+    FOLD,
+    add_products,
+    load,
+    move,
+    nothing,
+    plus_scaled,
+    positive,
+    store,
+    taken,
+    where_positive,
+)
 
 # See kernels.py on what is kept of compiled code.
 _compiled = njit(nogil=True, cache=True, boundscheck=False, error_model="numpy")
@@ -54,11 +65,11 @@ def train(
                 step = biases
                 for other in range(n_points):
                     step = plus_scaled(step, gram[point, other], load(pulls, other))
-                _move(values, moving, point, step, rate, momentum, decay)
+                move(values, moving, point, step, rate, momentum, decay)
             if block == 0:
                 _pull_of_last(back, gradient)
             for row in range(n_classes + 2):
-                _move(small[block], small_speed[block], row, load(gradient, row), rate, momentum, decay)
+                move(small[block], small_speed[block], row, load(gradient, row), rate, momentum, decay)
             _read_out(x[block], values, small[block], sums)
         _outputs(sums, small[0], z)
 
@@ -80,11 +91,7 @@ def _outputs(sums: Any, small: Any, z: Any) -> None:
     n_points, n_classes = z.shape
     for point in range(n_points):
         for class_ in range(n_classes):
-            total = small[n_classes + 1, class_]
-            for part in range(FOLD):
-                total += sums[point * n_classes + class_, part]
-                sums[point * n_classes + class_, part] = 0.0
-            z[point, class_] = total
+            z[point, class_] = small[n_classes + 1, class_] + taken(sums, point * n_classes + class_)
 
 
 @_compiled
@@ -117,14 +124,6 @@ def _pull_of_last(back: Any, gradient: Any) -> None:
         for point in range(back.shape[0]):
             total += back[point, class_]
         gradient[last, class_] = total
-
-
-@_compiled
-def _move(values: Any, speed: Any, row: int, gradient: Any, rate: float, momentum: float, decay: float) -> None:
-    value = load(values, row)
-    moving = plus_scaled(plus_scaled(gradient, decay, value), momentum, load(speed, row))
-    store(speed, row, moving)
-    store(values, row, plus_scaled(value, -rate, moving))
 
 
 @_compiled

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba import types
+from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
 
@@ -171,6 +171,26 @@ def adam(context: Any, row: Any, gradient: Any, mean: Any, square: Any, rate: An
 
     number = row.dtype
     return types.UniTuple(row, 3)(row, row, row, row, number, number, number), generate
+
+
+@njit(nogil=True, boundscheck=False, error_model="numpy")
+def taken(sums: Any, index: int) -> Any:
+    """The sum of ``sums[index]``, which begins anew."""
+    total = sums[index, 0]
+    sums[index, 0] = 0.0
+    for part in range(1, FOLD):
+        total += sums[index, part]
+        sums[index, part] = 0.0
+    return total
+
+
+@njit(nogil=True, boundscheck=False, error_model="numpy")
+def move(values: Any, speed: Any, row: int, gradient: Any, rate: float, momentum: float, decay: float) -> None:
+    """One step of gradient descent with momentum and weight decay, of a row of ``values``."""
+    value = load(values, row)
+    moving = plus_scaled(plus_scaled(gradient, decay, value), momentum, load(speed, row))
+    store(speed, row, moving)
+    store(values, row, plus_scaled(value, -rate, moving))
 
 
 def _place(target: Any, builder: Any, signature: Any, arguments: Any, width: int = WIDTH) -> Any:

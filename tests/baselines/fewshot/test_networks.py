@@ -9,6 +9,7 @@ import torch
 from tests.baselines.fewshot.few_shot_tasks import task
 from torch import Tensor, nn
 
+from condiff.baselines.fewshot import diff_resnet
 from condiff.baselines.fewshot.coin import COIN, diffusion_matrix
 from condiff.baselines.fewshot.diff_resnet import DiffResNet
 from condiff.baselines.fewshot.problem import Tasks
@@ -71,8 +72,12 @@ def test_coin(shots: int) -> None:
 
 @pytest.mark.parametrize("shots", [1, 3])
 @pytest.mark.parametrize("layers", [0, 4])
-@pytest.mark.parametrize("n", [12, 128])  # by torch's products, and by the loop that takes whole blocks
-def test_diff_resnet(shots: int, layers: int, n: int) -> None:
+@pytest.mark.parametrize("n", [12, 128])  # part of a block, and two
+@pytest.mark.parametrize("compiled", [False, True])
+def test_diff_resnet(monkeypatch: pytest.MonkeyPatch, compiled: bool, shots: int, layers: int, n: int) -> None:
+    if compiled:
+        pytest.importorskip("numba")
+    monkeypatch.setattr(diff_resnet, "is_available", lambda: compiled)
     problem, _ = task(15, shots=shots, features=n)
     points = Tasks.of([problem]).shifted.points[0]
     weights = graph(points.double()).float()

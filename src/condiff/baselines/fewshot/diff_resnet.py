@@ -15,8 +15,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -26,6 +28,7 @@ from condiff.baselines.fewshot.problem import Tasks
 from condiff.errors import InvalidInputError
 from condiff.training import FEW_SHOT, Training
 from condiff.training.compiled import is_available
+from condiff.training.gram import in_blocks
 
 if TYPE_CHECKING:
     from typing import Self
@@ -72,118 +75,107 @@ class DiffResNet(BatchedMethod):
     def scores(self, tasks: Tasks, seeds: Sequence[int]) -> Tensor:
         points, n_known = tasks.shifted.points, tasks.labels.shape[1]
         spread = diffusion_matrix(points, self.n_neighbors, self.bandwidth_rank, self.layers, self.strength)
-        each = zip(points, spread, tasks.one_hot, seeds, strict=True)
-        return torch.stack([_fit(x, rows, truth, seed, self.training)[n_known:] for x, rows, truth, seed in each])
+        fit = _fit_compiled if is_available() else _fit_torch
+        drawn = (_drawn(points.shape[-1], tasks.ways, seed) for seed in seeds)
+        each = zip(points, spread, tasks.labels, drawn, strict=True)
+        return torch.stack([fit(*task, self.training)[n_known:] for task in each])
 
 
-class _Added:
-    """What the epochs have added to the weight V, and the factor that is left of its first value."""
+class _Weights(NamedTuple):
+    """Of a network's two wide layers and its classifier."""
 
-    def __init__(self, like: Tensor, ways: int, training: Training) -> None:
-        self.ways, self.training = ways, training
-        room = (training.epochs * ways, len(like))
-        self.left, self.right = like.new_empty(room), like.new_empty(room)
-        # Of the first value and of every epoch: the factor, and its speed.
-        self.factors, self.speeds = like.new_zeros(2, 1 + training.epochs)
-        self.factors[0] = 1.0
-        self.epoch = 0
-
-    def before(self, rows: Tensor) -> Tensor:
-        """``rows (V - c V_0)``."""
-        return self._sum(rows, self.left, self.right)
-
-    def behind(self, rows: Tensor) -> Tensor:
-        """``rows (V - c V_0)^T``."""
-        return self._sum(rows, self.right, self.left)
-
-    def _sum(self, rows: Tensor, left: Tensor, right: Tensor) -> Tensor:
-        used = self.epoch * self.ways
-        factors = self.factors[1 : 1 + self.epoch].repeat_interleave(self.ways)
-        summed: Tensor = ((rows @ left[:used].mT) * factors) @ right[:used]
-        return summed
-
-    def step(self, left: Tensor, right: Tensor) -> None:
-        """Descend along ``left^T right``."""
-        new = slice(self.epoch * self.ways, (self.epoch + 1) * self.ways)
-        self.left[new], self.right[new] = left, right
-        self.speeds.mul_(self.training.momentum).add_(self.factors, alpha=self.training.weight_decay)
-        self.speeds[1 + self.epoch] += 1.0
-        self.factors.sub_(self.speeds, alpha=self.training.learning_rate_at(self.epoch))
-        self.epoch += 1
+    inner: Tensor
+    inner_bias: Tensor
+    second: Tensor
+    second_bias: Tensor
+    classifier: Tensor
+    bias: Tensor
 
 
-class _Classifier:
-    """The classifier C and its product with the first value of V."""
-
-    def __init__(self, values: Tensor, wide: Tensor, training: Training) -> None:
-        self.values, self.wide, self.training = values, wide, training
-        self.speed = torch.zeros_like(values)
-        self.product = values @ wide
-
-    def move(self, factor: float, summed: Tensor, gradient: Tensor, epoch: int) -> None:
-        """One step along ``gradient + factor * summed V_0^T``."""
-        gradient = gradient + factor * (summed @ self.wide.mT)
-        self.speed.mul_(self.training.momentum).add_(gradient).add_(self.values, alpha=self.training.weight_decay)
-        self.values.sub_(self.speed, alpha=self.training.learning_rate_at(epoch))
-        self.product = self.values @ self.wide
-
-
-class _CompiledClassifier(_Classifier):
-    """The same by a loop that reads V once."""
-
-    def move(self, factor: float, summed: Tensor, gradient: Tensor, epoch: int) -> None:
-        from condiff.baselines.fewshot.diff_resnet_kernels import move_and_read
-        from condiff.training.vectors import WIDTH
-
-        kind = self.values.numpy().dtype.type
-        numbers = self.training.learning_rate_at(epoch), self.training.momentum, self.training.weight_decay
-        wide, sums, product = (each.reshape(-1, WIDTH).numpy() for each in (self.wide, summed, self.product))
-        arrays = (each.numpy() for each in (gradient, self.values, self.speed))
-        move_and_read(wide, kind(factor), sums, *arrays, product, *map(kind, numbers))
-
-
-def _classifier(values: Tensor, wide: Tensor, training: Training) -> _Classifier:
-    if not is_available():
-        return _Classifier(values, wide, training)
-    from condiff.training.vectors import WIDTH
-
-    # Rows of whole blocks, as the features of all backbones are.
-    return (_Classifier if wide.shape[1] % WIDTH else _CompiledClassifier)(values, wide, training)
-
-
-def _fit(x: Tensor, spread: Tensor, truth: Tensor, seed: int, training: Training) -> Tensor:
-    """Fit the network to a task; its logits of all points."""
-    (n_known, ways), n_features = truth.shape, x.shape[1]
+def _drawn(n_features: int, ways: int, seed: int) -> _Weights:
+    """The first weights, as ``nn.Linear`` draws them under ``torch.manual_seed``."""
     generator, bound = torch.Generator().manual_seed(seed), 1 / math.sqrt(n_features)
     wide, outer = (n_features, n_features), (ways, n_features)
     shapes: list[tuple[int, ...]] = [wide, (n_features,), wide, (n_features,), outer, (ways,)]
-    drawn = [torch.empty(shape).uniform_(-bound, bound, generator=generator) for shape in shapes]
-    inner, inner_bias, second, second_bias, first_values, bias = drawn
-    classifier, added = _classifier(first_values, second, training), _Added(second, ways, training)
-    hidden, products, known = x @ inner.mT, x @ x.mT, spread[:n_known]
-    values = [hidden, inner_bias, second_bias, bias]
-    speeds = [torch.zeros_like(value) for value in values]
-    # Fresh memory for these in every epoch would take longer than what is computed into it.
-    active, into, signs, pulled = (torch.empty_like(x) for _ in range(4))
+    return _Weights(*(torch.empty(shape).uniform_(-bound, bound, generator=generator) for shape in shapes))
 
-    def plain(readout: Tensor) -> Tensor:
-        return x @ classifier.values.mT + active @ readout.mT + second_bias @ classifier.values.mT
+
+@cache
+def _factors(training: Training) -> Tensor:
+    """Before each epoch and after the last, what is left of V's first value and of what each epoch added to it."""
+    factors, speeds = torch.zeros(2, 1 + training.epochs, dtype=torch.float64)
+    factors[0] = 1.0
+    table = [factors.clone()]
+    for epoch in range(training.epochs):
+        speeds.mul_(training.momentum).add_(factors, alpha=training.weight_decay)
+        speeds[1 + epoch] += 1.0
+        factors.sub_(speeds, alpha=training.learning_rate_at(epoch))
+        table.append(factors.clone())
+    return torch.stack(table).float()
+
+
+def _fit_compiled(x: Tensor, spread: Tensor, truth: Tensor, first: _Weights, training: Training) -> Tensor:
+    """Fit the network to a task by compiled loops; its logits of all points."""
+    from condiff.baselines.fewshot.diff_resnet_kernels import train
+    from condiff.training.vectors import WIDTH
+
+    missing = -x.shape[1] % WIDTH
+    wide = torch.nn.functional.pad(first.second, (0, missing, 0, missing)).reshape(-1, WIDTH)
+    small = torch.cat([first.classifier, first.inner_bias[None], first.second_bias[None]])
+    plain, kind = torch.empty(len(x), len(first.bias)), np.float32
+    rates = np.array([training.learning_rate_at(epoch) for epoch in range(training.epochs)], kind)
+    train(
+        (x @ x.mT).numpy(),
+        spread[: len(truth)].numpy(),
+        truth.numpy(),
+        in_blocks(x, WIDTH),
+        in_blocks(x @ first.inner.mT, WIDTH),
+        wide.numpy(),
+        in_blocks(small, WIDTH),
+        first.bias.numpy(),
+        _factors(training).numpy(),
+        rates,
+        kind(training.momentum),
+        kind(training.weight_decay),
+        plain.numpy(),
+    )
+    return spread @ plain + first.bias
+
+
+def _fit_torch(x: Tensor, spread: Tensor, truth: Tensor, first: _Weights, training: Training) -> Tensor:
+    """The same with torch's operations."""
+    inner, inner_bias, wide, second_bias, classifier, bias = first
+    (ways, n_features), n_known = classifier.shape, len(truth)
+    expected = torch.nn.functional.one_hot(truth, ways).to(x.dtype)
+    hidden, products, known, factors = x @ inner.mT, x @ x.mT, spread[:n_known], _factors(training)
+    values = [hidden, inner_bias, second_bias, classifier, bias]
+    speeds = [torch.zeros_like(value) for value in values]
+    # Of every epoch the classifier, and what it moved V along: C and B.
+    lefts, rights = x.new_empty(2, training.epochs * ways, n_features)
+
+    def past(epoch: int, rows: Tensor, one: Tensor, other: Tensor) -> Tensor:
+        """The product of rows with what the epochs before this one added to V, or with its transpose."""
+        used, left_of_it = epoch * ways, factors[epoch, 1 : 1 + epoch].repeat_interleave(ways)
+        return ((rows @ one[:used].mT) * left_of_it) @ other[:used]
+
+    def outputs(epoch: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Hidden units, the weights that read them out, and the logits before the diffusion without the last bias."""
+        active = (hidden + inner_bias).relu()
+        readout = factors[epoch, 0] * (classifier @ wide) + past(epoch, classifier, lefts, rights)
+        return active, readout, (x + second_bias) @ classifier.mT + active @ readout.mT
 
     for epoch in range(training.epochs):
-        torch.add(hidden, inner_bias, out=active).relu_()
-        factor = float(added.factors[0])
-        readout = factor * classifier.product + added.before(classifier.values)
-        error = ((known @ plain(readout) + bias).softmax(-1) - truth) / n_known
+        active, readout, plain = outputs(epoch)
+        error = ((known @ plain + bias).softmax(-1) - expected) / n_known
         slope = known.mT @ error  # by what is diffused
         summed, total = slope.mT @ active, slope.sum(0)
-        torch.mm(slope, readout, out=into).mul_(torch.sign(active, out=signs))
-        gradients = [torch.mm(products, into, out=pulled), into.sum(0), total @ classifier.values, error.sum(0)]
-        to_classifier = slope.mT @ x + added.behind(summed) + total[:, None] * second_bias
-        added.step(classifier.values, summed)
-        classifier.move(factor, summed, to_classifier, epoch)
+        into = (slope @ readout) * (active > 0)
+        to_classifier = slope.mT @ x + total[:, None] * second_bias
+        to_classifier += factors[epoch, 0] * (summed @ wide.mT) + past(epoch, summed, rights, lefts)
+        gradients = [products @ into, into.sum(0), total @ classifier, to_classifier, error.sum(0)]
+        now = slice(epoch * ways, (epoch + 1) * ways)
+        lefts[now], rights[now] = classifier, summed
         for value, speed, gradient in zip(values, speeds, gradients, strict=True):
             speed.mul_(training.momentum).add_(gradient).add_(value, alpha=training.weight_decay)
             value.sub_(speed, alpha=training.learning_rate_at(epoch))
-    torch.add(hidden, inner_bias, out=active).relu_()
-    readout = added.factors[0] * classifier.product + added.before(classifier.values)
-    return spread @ plain(readout) + bias
+    return spread @ outputs(training.epochs)[2] + bias

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from condiff.training.vectors import FOLD, adam, add_products, load, nothing, plus_scaled, store
+from condiff.training.vectors import FOLD, adam, add_products, load, nothing, plus_scaled, store, taken
 
 # See training/kernels.py on what is kept of compiled code.
 _compiled = njit(nogil=True, cache=True, boundscheck=False, error_model="numpy")
@@ -82,18 +82,9 @@ def _logits(sums: Any, temperature: float, logits: Any) -> None:
     """From the sums of all blocks, which begin anew."""
     n_points, n_classes = logits.shape
     for class_ in range(n_classes):
-        half = _taken(sums, n_points * n_classes + class_) / 2
+        half = taken(sums, n_points * n_classes + class_) / 2
         for point in range(n_points):
-            logits[point, class_] = temperature * (_taken(sums, point * n_classes + class_) - half)
-
-
-@_compiled
-def _taken(sums: Any, index: int) -> Any:
-    total = sums[index, 0] - sums[index, 0]
-    for part in range(FOLD):
-        total += sums[index, part]
-        sums[index, part] = 0.0
-    return total
+            logits[point, class_] = temperature * (taken(sums, point * n_classes + class_) - half)
 
 
 @_compiled
