@@ -2,11 +2,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from tests.datasets.made_images import split_folder
 
 from condiff.errors import InvalidInputError
+from condiff.experiments import pretraining
 from condiff.experiments.pretraining import train_backbone
 from condiff.training.checkpoints import load_backbone
 
@@ -31,6 +33,21 @@ def test_a_backbone_is_trained_on_a_folder(tmp_path: Path) -> None:
     assert facts["training"]["milestones"] == [1]
     network = load_backbone(tmp_path / "a")
     assert (network.name, network.size, network.in_channels) == ("conv4", 16, 3)
+
+
+@pytest.mark.parametrize(("size", "rate"), [(16, 0.1), (84, 0.03)])
+def test_the_rate_is_lower_for_many_features(tmp_path: Path, size: int, rate: float) -> None:
+    images = str(split_folder(tmp_path / "colours"))
+    record = train_backbone(images, "conv4", tmp_path / "a", epochs=1, size=size, validation_tasks=5)
+    assert record.facts["training"]["learning_rate"] == rate
+
+
+def test_a_network_that_died_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    images = str(split_folder(tmp_path / "colours"))
+    monkeypatch.setattr(pretraining, "embed", lambda network, images, count: np.full((count, 64), 0.5, np.float32))
+    with pytest.raises(InvalidInputError, match=r"network died: .* lower the learning rate"):
+        train_backbone(images, "conv4", tmp_path / "a", epochs=1, size=16, validation_tasks=5)
+    assert not (tmp_path / "a").exists()
 
 
 def test_changed_images_do_not_go_on(tmp_path: Path) -> None:
