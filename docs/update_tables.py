@@ -1,8 +1,10 @@
 """Put the committed results into README and docs: python docs/update_tables.py, from the project's root."""
 
 import json
+import re
 import shutil
 from importlib import import_module
+from operator import itemgetter
 from pathlib import Path
 from types import ModuleType
 
@@ -136,16 +138,16 @@ def forecast_markdown(forecasts: list[dict]) -> str:
     return "\n".join(lines)
 
 
-def fewshot_markdown(rows: list[dict], start: str, *, episodic: bool = False) -> str:
-    """The accuracy on the tasks of one set of images and backbone, whose name need not be in every column."""
-    found = [
-        {**row, "dataset": row["dataset"].removeprefix(start)}
-        for row in rows
-        if row["metric"] == "accuracy"
-        and row["dataset"].startswith(start)
-        and ("episodic" in row["dataset"]) == episodic
-    ]
-    return markdown(found) if found else "Not measured yet."
+def fewshot_markdown(rows: list[dict], start: str) -> str:
+    """The accuracy on the tasks of one set of images and backbone, a column for each kind of task."""
+    found = []
+    for row in rows:
+        kind = re.fullmatch(r"(?:(\d+)way-)?(\d+)shot(-unbalanced)?", row["dataset"].removeprefix(start))
+        if row["metric"] == "accuracy" and kind:
+            ways, shots, unbalanced = int(kind[1] or 5), int(kind[2]), bool(kind[3])
+            title = f"{ways}-way {shots}-shot{', unbalanced' if unbalanced else ''}"
+            found.append(((ways, shots, unbalanced), {**row, "dataset": title}))
+    return markdown([row for _, row in sorted(found, key=itemgetter(0))]) if found else "Not measured yet."
 
 
 def fewshot_published_markdown() -> str:
@@ -194,7 +196,7 @@ update(
         "cub table": fewshot_markdown(fewshot, "cub-efficientnet_lite0-"),
         "omniglot table": fewshot_markdown(fewshot, "omniglot-conv4-"),
         "cub scratch table": fewshot_markdown(fewshot, "cub-conv4-"),
-        "episodic table": fewshot_markdown(fewshot, "omniglot-conv4-episodic-", episodic=True),
+        "episodic table": fewshot_markdown(fewshot, "omniglot-conv4-episodic-"),
         "published table": fewshot_published_markdown(),
     },
 )
