@@ -273,6 +273,8 @@ def _tasks(wish: Wish, source: Labelled) -> Episodes:
 
 def _draw_fewshot(runs: Sequence[Run], rows: Sequence[Row], folder: Path) -> None:
     figures.accuracy_intervals(rows, folder / "accuracy.png")
+    if figures.with_and_without_balance(rows):
+        figures.balance_bars(rows, folder / "balance.png")
 
 
 _PLANS: dict[str, Callable[[Wish], Plan]] = {"covid": _covid, "prostate": _prostate, "fewshot": _fewshot}

@@ -6,6 +6,7 @@ suffix.
 
 from __future__ import annotations
 
+from condiff.experiments.figures.balance import balance_bars, draw_balance, with_and_without_balance
 from condiff.experiments.figures.canvas import require_matplotlib
 from condiff.experiments.figures.curves import draw_curves, roc_and_pr_curves
 from condiff.experiments.figures.demo import accuracy_against_time
@@ -21,7 +22,9 @@ from condiff.experiments.figures.times import draw_times, time_complexity
 __all__ = [
     "accuracy_against_time",
     "accuracy_intervals",
+    "balance_bars",
     "case_forecasts",
+    "draw_balance",
     "draw_curves",
     "draw_forecasts",
     "draw_genes",
@@ -39,4 +42,5 @@ __all__ = [
     "roc_and_pr_curves",
     "strength_boxplots",
     "time_complexity",
+    "with_and_without_balance",
 ]

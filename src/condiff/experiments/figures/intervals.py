@@ -39,7 +39,7 @@ def draw_intervals(rows: Sequence[Row]) -> Figure:
     figure, found = line_panels(grid, width=3.6, height=0.29)
     for column, axes in zip(grid.columns, found, strict=True):
         _panel(axes, grid, column)
-    wrapped = textwrap.fill(grid.about(), 14 + 55 * len(grid.columns))
+    wrapped = textwrap.fill(grid.about(), 14 + 55 * min(len(grid.columns), 4))
     figure.suptitle(wrapped, fontsize=9, color="0.3")
     if any(row["published"] is not None for row in rows):
         _legend(figure)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -11,10 +12,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from condiff.experiments.grid import Grid
+    from condiff.experiments.grid import Column, Grid
+
+# Panels side by side; more than these go below.
+_MOST = 4
 
 
-def line_panels(grid: Grid, *, width: float, height: float, sharex: bool = False) -> tuple[Figure, list[Axes]]:
+def line_panels(
+    grid: Grid, *, width: float, height: float, sharex: bool = False, columns: Sequence[Column] | None = None
+) -> tuple[Figure, list[Axes]]:
     """A panel a column of the grid; its n-th line is at n, from the top.
 
     Parameters
@@ -25,10 +31,18 @@ def line_panels(grid: Grid, *, width: float, height: float, sharex: bool = False
         Of a panel and of a line, in inches.
     sharex
         Whether the panels have one scale.
+    columns
+        Those to show, by default all.
     """
-    size = (1.3 + width * len(grid.columns), 1.2 + height * len(grid.lines))
-    figure, [found] = panels(1, len(grid.columns), size, grid="x", sharey=True, sharex=sharex)
-    for column, axes in zip(grid.columns, found, strict=True):
+    columns = grid.columns if columns is None else columns
+    wide, high = min(len(columns), _MOST), -(-len(columns) // _MOST)
+    size = (1.3 + width * wide, (1.2 + height * len(grid.lines)) * high)
+    figure, rows = panels(high, wide, size, grid="x", sharey=True, sharex=sharex)
+    places = [axes for row in rows for axes in row]
+    found = places[: len(columns)]
+    for axes in places[len(columns) :]:
+        axes.remove()
+    for column, axes in zip(columns, found, strict=True):
         axes.set_title(plain(column.title), fontsize=10, loc="left")
         axes.tick_params(axis="y", length=0)
         for number, (above, below) in enumerate(pairwise(grid.lines)):
@@ -36,6 +50,7 @@ def line_panels(grid: Grid, *, width: float, height: float, sharex: bool = False
                 axes.axhline(number + 0.5, color="0.75", linewidth=0.8, zorder=1)
     found[0].set_yticks(range(len(grid.lines)), [line.label for line in grid.lines])
     found[0].set_ylim(len(grid.lines) - 0.4, -0.6)
-    for line, name in zip(grid.lines, found[0].get_yticklabels(), strict=True):
-        name.set_fontweight("bold" if line.method == "COIN" else "normal")
+    for row in rows:
+        for line, name in zip(grid.lines, row[0].get_yticklabels(), strict=True):
+            name.set_fontweight("bold" if line.method == "COIN" else "normal")
     return figure, found
