@@ -76,14 +76,17 @@ class PTMAP(BatchedMethod):
 def sinkhorn(plan: Tensor, column_sum: float, tolerance: float, most: int) -> Tensor:
     """Scale positive (tasks, rows, columns) until rows sum to 1 and columns to ``column_sum``; each task on its own."""
     plan = plan / plan.sum((1, 2), keepdim=True)
-    before = torch.zeros_like(plan[..., :1])
+    found, left, before = torch.empty_like(plan), torch.arange(len(plan)), torch.zeros_like(plan[..., :1])
     for _ in range(most):
         rows = plan.sum(2, keepdim=True)
-        # A task that is done stays as it is, whatever others are solved with it.
-        moving = (rows - before).abs().amax(1, keepdim=True) > tolerance
-        if not moving.any():
-            break
-        scaled = plan / rows
-        scaled = scaled * (column_sum / scaled.sum(1, keepdim=True))
-        plan, before = torch.where(moving, scaled, plan), rows
-    return plan
+        moving = (rows - before).abs().amax((1, 2)) > tolerance
+        if not moving.all():  # a task that is done stays as it is, and costs nothing more
+            found[left[~moving]] = plan[~moving]
+            plan, rows, left = plan[moving], rows[moving], left[moving]
+            if not len(left):
+                break
+        plan = plan / rows
+        plan *= column_sum / plan.sum(1, keepdim=True)
+        before = rows
+    found[left] = plan
+    return found
