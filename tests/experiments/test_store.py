@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from condiff.errors import InvalidFileError
+from condiff.errors import InvalidFileError, InvalidInputError
 from condiff.experiments.runs import Run
 from condiff.experiments.store import Key, Store
 
@@ -47,6 +47,19 @@ def test_a_key_counts_once_and_the_first_run_stays(tmp_path):
         assert store.add(_key(_run()), _run(accuracy=80.0), MADE)
         assert not store.add(_key(_run()), _run(accuracy=10.0), MADE)
         assert [run.metrics["accuracy"] for run in store.runs()] == [80.0]
+
+
+def test_runs_of_other_data_under_the_same_names_are_not_mixed(tmp_path):
+    with Store(tmp_path / "runs.sqlite") as store:
+        store.refuse_mixture([_key(_run())])
+        store.add(_key(_run()), _run(), MADE)
+        store.refuse_mixture(
+            [_key(_run()), _key(_run(split=1), "data/other split"), _key(_run(settings={"hidden": 8}))]
+        )
+        with pytest.raises(InvalidInputError, match="runs of GCN on other data of the name rings"):
+            store.refuse_mixture([_key(_run(split=1), "edited/split")])
+        with pytest.raises(InvalidInputError, match=r"on other splits of the name rings, .* name another folder"):
+            store.refuse_mixture([_key(_run(), "data/other split")])
 
 
 def test_who_made_the_runs(tmp_path):

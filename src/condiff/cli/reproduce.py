@@ -105,6 +105,7 @@ def command(
     work = plan(wish)
     made = provenance(typed())
     with Store(out / STORE) as store:
+        store.refuse_mixture(job.key for job in work.jobs)
         with process_pool(jobs) if cluster is None else cluster_pool(cluster) as pool:
             held = store.find(job.key for job in work.jobs)
             work.prepare(pool, [job for job in work.jobs if job.key.digest not in held], note)

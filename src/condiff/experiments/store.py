@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from condiff.errors import InvalidFileError
+from condiff.errors import InvalidFileError, InvalidInputError
 from condiff.experiments.runs import Run
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Key:
     task, dataset, method, settings, split, init
         As in :class:`Run`.
     identity
-        Fingerprints of what the names stand for: the data's content and the nodes of the split. A graph that was
+        Fingerprints of what the names stand for: the data's content and, after a slash, the split's. A graph that was
         edited under its old name, or another kind of split with the same seed, is another run.
     """
 
@@ -165,6 +165,30 @@ class Store:
         """The runs of these keys, in their order, without those that are not held."""
         found = self.find(keys)
         return [found[key.digest] for key in keys if key.digest in found]
+
+    def refuse_mixture(self, keys: Iterable[Key]) -> None:
+        """Raise an error where runs of the same names are held that were made of other data or of other splits.
+
+        Tables tell runs apart by their names alone, and would show the mean of both.
+        """
+        data: dict[tuple[Any, ...], str] = {}
+        splits: dict[tuple[Any, ...], str] = {}
+        with self._told():
+            query = "SELECT task, dataset, method, settings, split, init, identity FROM runs"
+            for *names, split, init, identity in self._connection.execute(query):
+                data[*names], splits[*names, split, init] = identity.partition("/")[0], identity
+        for key in keys:
+            names = key.task, key.dataset, key.method, _canonical(key.settings)
+            fingerprint = key.identity.partition("/")[0]
+            for kind, held, wanted in (
+                ("data", data.get(names), fingerprint),
+                ("splits", splits.get((*names, key.split, key.init)), key.identity),
+            ):
+                if held not in (None, wanted):
+                    raise InvalidInputError(
+                        f"{self.path} holds runs of {key.method} on other {kind} of the name {key.dataset}, and one table "
+                        "would show their mean: name another folder, or move that file away"
+                    )
 
     def runs(self, task: str | None = None) -> list[Run]:
         """Every run, or every run of a task, in an order that does not depend on when it was made."""
