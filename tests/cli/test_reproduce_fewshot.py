@@ -33,14 +33,14 @@ def test_few_shot_tasks_from_a_file_of_features(condiff, features, tmp_path):
     assert [row["dataset"] for row in json.loads(done.out)] == ["toy-resnet18-1shot-5queries-unbalanced"]
     assert len(json.loads((out / "summary.json").read_text())) == 3
     # Other features of the same name would be averaged with these.
-    held = (out / "runs.sqlite").read_bytes()
-    save_features(features, made_up(apart=2.0))
-    done = condiff(*command, "--method", "SimpleShot", "--tasks", 20)
+    written = (out / "summary.json").read_bytes()
+    save_features(tmp_path / "other.npz", made_up(apart=2.0))
+    done = condiff(*command, "--features", tmp_path / "other.npz", "--method", "SimpleShot", "--tasks", 20)
     assert done.code == 2
     assert "holds runs of SimpleShot on other data of the name toy-resnet18-1shot-5queries" in " ".join(
         done.err.split()
     )
-    assert (out / "runs.sqlite").read_bytes() == held
+    assert (out / "summary.json").read_bytes() == written
 
 
 @pytest.mark.parametrize(

@@ -167,28 +167,20 @@ class Store:
         return [found[key.digest] for key in keys if key.digest in found]
 
     def refuse_mixture(self, keys: Iterable[Key]) -> None:
-        """Raise an error where runs of the same names are held that were made of other data or of other splits.
+        """Raise an error where runs of the same names are held that were made of other data.
 
         Tables tell runs apart by their names alone, and would show the mean of both.
         """
-        data: dict[tuple[Any, ...], str] = {}
-        splits: dict[tuple[Any, ...], str] = {}
+        query = "SELECT DISTINCT task, dataset, method, settings, identity FROM runs"
         with self._told():
-            query = "SELECT task, dataset, method, settings, split, init, identity FROM runs"
-            for *names, split, init, identity in self._connection.execute(query):
-                data[*names], splits[*names, split, init] = identity.partition("/")[0], identity
+            held = {tuple(names): _data_of(identity) for *names, identity in self._connection.execute(query)}
         for key in keys:
             names = key.task, key.dataset, key.method, _canonical(key.settings)
-            fingerprint = key.identity.partition("/")[0]
-            for kind, held, wanted in (
-                ("data", data.get(names), fingerprint),
-                ("splits", splits.get((*names, key.split, key.init)), key.identity),
-            ):
-                if held not in (None, wanted):
-                    raise InvalidInputError(
-                        f"{self.path} holds runs of {key.method} on other {kind} of the name {key.dataset}, and one table "
-                        "would show their mean: name another folder, or move that file away"
-                    )
+            if held.get(names, _data_of(key.identity)) != _data_of(key.identity):
+                raise InvalidInputError(
+                    f"{self.path} holds runs of {key.method} on other data of the name {key.dataset}, "
+                    "and a table would show the mean of both: name another folder, or move that file away"
+                )
 
     def runs(self, task: str | None = None) -> list[Run]:
         """Every run, or every run of a task, in an order that does not depend on when it was made."""
@@ -218,6 +210,10 @@ class Store:
 def _run(row: tuple[Any, ...]) -> Run:
     task, dataset, method, settings, split, init, metrics, epochs, seconds, memory = row
     return Run(task, dataset, method, json.loads(settings), split, init, json.loads(metrics), epochs, seconds, memory)
+
+
+def _data_of(identity: str) -> str:
+    return identity.partition("/")[0]
 
 
 def _canonical(value: Any) -> str:
