@@ -140,6 +140,26 @@ def forecast_markdown(forecasts: list[dict]) -> str:
 
 def fewshot_markdown(rows: list[dict], start: str) -> str:
     """The accuracy on the tasks of one set of images and backbone, a column for each kind of task."""
+    found = kinds_of_tasks(rows, start)
+    return markdown(found) if found else "Not measured yet."
+
+
+def fewshot_pairs_markdown(pairs: list[dict], start: str) -> str:
+    """COIN's lead over every other method on the same tasks, with 95 % intervals."""
+    found = kinds_of_tasks(pairs, start)
+    columns = list(dict.fromkeys(pair["dataset"] for pair in found))
+    cells = {
+        (pair["method"], pair["dataset"]): f"{pair['difference']:+.2f} ± {1.96 * pair['stderr']:.2f}" for pair in found
+    }
+    lines = [f"| COIN against | {' | '.join(columns)} |", "| --- |" + " ---: |" * len(columns)]
+    for name in dict.fromkeys(pair["method"] for pair in found):
+        texts = [name, *(cells.get((name, column), "-") for column in columns)]
+        lines.append(f"| {' | '.join(texts)} |")
+    return "\n".join(lines)
+
+
+def kinds_of_tasks(rows: list[dict], start: str) -> list[dict]:
+    """Rows of one set of images and backbone, by ways, shots and balance, with these as the data set's name."""
     found = []
     for row in rows:
         kind = re.fullmatch(r"(?:(\d+)way-)?(\d+)shot(-unbalanced)?", row["dataset"].removeprefix(start))
@@ -147,7 +167,7 @@ def fewshot_markdown(rows: list[dict], start: str) -> str:
             ways, shots, unbalanced = int(kind[1] or 5), int(kind[2]), bool(kind[3])
             title = f"{ways}-way {shots}-shot{', unbalanced' if unbalanced else ''}"
             found.append(((ways, shots, unbalanced), {**row, "dataset": title}))
-    return markdown([row for _, row in sorted(found, key=itemgetter(0))]) if found else "Not measured yet."
+    return [row for _, row in sorted(found, key=itemgetter(0))]
 
 
 def fewshot_published_markdown() -> str:
@@ -194,6 +214,9 @@ update(
     "docs/few-shot-methods.md",
     {
         "cub table": fewshot_markdown(fewshot, "cub-efficientnet_lite0-"),
+        "cub pairs": fewshot_pairs_markdown(
+            json.loads(Path("results/fewshot/pairs.json").read_text()), "cub-efficientnet_lite0-"
+        ),
         "omniglot table": fewshot_markdown(fewshot, "omniglot-conv4-"),
         "cub scratch table": fewshot_markdown(fewshot, "cub-conv4-"),
         "episodic table": fewshot_markdown(fewshot, "omniglot-conv4-episodic-"),

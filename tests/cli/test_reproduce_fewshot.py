@@ -28,6 +28,9 @@ def test_few_shot_tasks_from_a_file_of_features(condiff, features, tmp_path):
     assert all(row["interval"] == pytest.approx(1.96 * row["std"] / 120**0.5) for row in rows)
     assert "mean ± 95 % interval over 120 tasks" in (out / "table.md").read_text()
     assert (out / "accuracy.png").read_bytes().startswith(b"\x89PNG")
+    [pair] = json.loads((out / "pairs.json").read_text())  # over the first hundred tasks: the others are no whole block
+    assert (pair["method"], pair["splits"]) in {("SimpleShot", 1), ("PT-MAP", 1)}
+    assert "over blocks of 100 tasks" in (out / "pairs.md").read_text()
     # A second kind of task joins the table of the first.
     done = condiff(*command, "--method", "SimpleShot", "--tasks", 20, "--unbalanced", "--no-pictures", "--json")
     assert [row["dataset"] for row in json.loads(done.out)] == ["toy-resnet18-1shot-5queries-unbalanced"]

@@ -13,9 +13,10 @@ from typing import Any
 from condiff.datasets import covid as panels
 from condiff.errors import InvalidInputError
 from condiff.experiments import covid, episodic, episodic_jobs, fewshot, figures, node, prostate
+from condiff.experiments.blocks import TASKS
 from condiff.experiments.episodes import Episodes, Labelled, Sizes, draw_episodes, read_episodes, write_episodes
 from condiff.experiments.genes import leading_alterations
-from condiff.experiments.pairs import paired, pairs_markdown
+from condiff.experiments.pairs import Pair, paired, pairs_markdown
 from condiff.experiments.runner import Job
 from condiff.experiments.runs import Run
 from condiff.experiments.splits import random_splits, read_splits, write_splits
@@ -199,11 +200,18 @@ def _draw_prostate(runs: Sequence[Run], rows: Sequence[Row], folder: Path) -> No
 
 
 def _prostate_pairs(runs: Sequence[Run]) -> dict[str, str]:
+    pairs = _pairs(runs, prostate.METRICS)
+    return {"pairs.md": pairs_markdown(pairs) + "\n", "pairs.json": _pairs_json(pairs)} if pairs else {}
+
+
+def _pairs(runs: Sequence[Run], metrics: Sequence[str]) -> list[Pair]:
     """COIN, or what there is most of, against every other method, split by split."""
     names = [run.method for run in runs]
-    reference = "COIN" if "COIN" in names else max(names, key=names.count)
-    pairs = paired(runs, prostate.METRICS, reference)
-    return {"pairs.md": pairs_markdown(pairs) + "\n", "pairs.json": json.dumps(pairs, indent=2) + "\n"} if pairs else {}
+    return paired(runs, metrics, "COIN" if "COIN" in names else max(names, key=names.count))
+
+
+def _pairs_json(pairs: Sequence[Pair]) -> str:
+    return json.dumps(pairs, indent=2) + "\n"
 
 
 def _fewshot(wish: Wish) -> Plan:
@@ -223,7 +231,7 @@ def _fewshot(wish: Wish) -> Plan:
     jobs = fewshot.jobs(asked.features, methods, episodes)
     blocks = {job.first: job for job in jobs}
     drawn = [{"dataset": job.dataset, "seed": first, "hash": job.episodes.hash} for first, job in blocks.items()]
-    return Plan("fewshot", (fewshot.METRIC,), list(jobs), _draw_fewshot, drawn)
+    return Plan("fewshot", (fewshot.METRIC,), list(jobs), _draw_fewshot, drawn, _fewshot_pairs)
 
 
 def _episodic(wish: Wish) -> Plan:
@@ -269,6 +277,21 @@ def _tasks(wish: Wish, source: Labelled) -> Episodes:
     if wish.export_splits:
         write_episodes(wish.export_splits, episodes, source)
     return episodes
+
+
+def _fewshot_pairs(runs: Sequence[Run]) -> dict[str, str]:
+    """Methods compared on the same tasks, for every kind of task by itself."""
+    texts, found = [], []
+    blocks = [run for run in runs if run.metrics.get(TASKS) == fewshot.BLOCK]
+    for dataset in dict.fromkeys(run.dataset for run in blocks):
+        pairs = _pairs([run for run in blocks if run.dataset == dataset], (fewshot.METRIC,))
+        if pairs:
+            about = (
+                f"{dataset}: differences over blocks of {fewshot.BLOCK} tasks that both were run on, ± standard error"
+            )
+            texts.append(f"{about}.\n\n{pairs_markdown(pairs)}\n")
+            found += pairs
+    return {"pairs.md": "\n".join(texts), "pairs.json": _pairs_json(found)} if found else {}
 
 
 def _draw_fewshot(runs: Sequence[Run], rows: Sequence[Row], folder: Path) -> None:
