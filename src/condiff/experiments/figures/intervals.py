@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from condiff.experiments.figures.canvas import HIGHLIGHT, OURS, save
-from condiff.experiments.figures.lines import line_panels
+from condiff.experiments.figures.lines import SIDE_BY_SIDE, line_panels
 from condiff.experiments.grid import Column, Grid, lay_out, spread
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def draw_intervals(rows: Sequence[Row]) -> Figure:
     figure, found = line_panels(grid, width=3.6, height=0.29)
     for column, axes in zip(grid.columns, found, strict=True):
         _panel(axes, grid, column)
-    wrapped = textwrap.fill(grid.about(), 14 + 55 * min(len(grid.columns), 4))
+    wrapped = textwrap.fill(grid.about(), 14 + 55 * min(len(grid.columns), SIDE_BY_SIDE))
     figure.suptitle(wrapped, fontsize=9, color="0.3")
     if any(row["published"] is not None for row in rows):
         _legend(figure)

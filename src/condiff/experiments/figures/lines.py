@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from condiff.experiments.grid import Column, Grid
 
-# Panels side by side; more than these go below.
-_MOST = 4
+#: Panels side by side; more than these go below.
+SIDE_BY_SIDE = 4
 
 
 def line_panels(
@@ -35,7 +35,7 @@ def line_panels(
         Those to show, by default all.
     """
     columns = grid.columns if columns is None else columns
-    wide, high = min(len(columns), _MOST), -(-len(columns) // _MOST)
+    wide, high = min(len(columns), SIDE_BY_SIDE), -(-len(columns) // SIDE_BY_SIDE)
     size = (1.3 + width * wide, (1.2 + height * len(grid.lines)) * high)
     figure, rows = panels(high, wide, size, grid="x", sharey=True, sharex=sharex)
     places = [axes for row in rows for axes in row]
