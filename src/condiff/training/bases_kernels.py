@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from condiff.training.vectors import (
     FOLD,
     WIDTH,
     add_products,
+    compiled,
     load,
     nothing,
     plus_scaled,
@@ -25,13 +25,11 @@ from condiff.training.vectors import (
     where_positive,
 )
 
-# See kernels.py on what is kept of compiled code.
-_compiled = njit(nogil=True, cache=True, boundscheck=False, error_model="numpy")
 # Nodes whose features, and whose units' gradients, fit the first-level cache together.
 _TILE = 64
 
 
-@_compiled
+@compiled
 def outputs(first: int, last: int, order: Any, x: Any, inner: Any, biases: Any, outer: Any, z: Any) -> None:
     """Rows ``first`` to ``last`` of ``z`` (nodes, networks * classes), without the outputs' own biases."""
     networks, blocks, n_classes = outer.shape[:3]
@@ -54,7 +52,7 @@ def outputs(first: int, last: int, order: Any, x: Any, inner: Any, biases: Any, 
                     z[row, network * n_classes + class_] = taken(sums, (row - start) * n_classes + class_)
 
 
-@_compiled
+@compiled
 def add_gradients(
     first: int,
     last: int,
@@ -103,7 +101,7 @@ def add_gradients(
                     store(to_here, feature, total)
 
 
-@_compiled
+@compiled
 def _before(x: Any, place: int, x_blocks: int, weights: Any, bias: Any) -> Any:
     """64 hidden units of a node before their activation."""
     unit = load(bias, 0)

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
-
-from condiff.training.vectors import kept, load, nothing, plus_scaled, store
-
-# See kernels.py on what is kept of compiled code.
-_compiled = njit(nogil=True, cache=True, boundscheck=False, error_model="numpy")
+from condiff.training.vectors import compiled, kept, load, nothing, plus_scaled, store
 
 
-@_compiled
+@compiled
 def forward(starts: Any, columns: Any, values: Any, u: Any, room: Any, layers: int, key: int, least: int) -> None:
     """``layers`` times dropout, then the product with a CSR matrix; in place on ``u`` (nodes, 64), without scaling."""
     for layer in range(layers):
@@ -21,7 +16,7 @@ def forward(starts: Any, columns: Any, values: Any, u: Any, room: Any, layers: i
         _multiply(starts, columns, values, room, u)
 
 
-@_compiled
+@compiled
 def backward(starts: Any, columns: Any, values: Any, u: Any, room: Any, layers: int, key: int, least: int) -> None:
     """The transpose of :func:`forward` for a symmetric matrix."""
     for layer in range(layers - 1, -1, -1):
@@ -30,7 +25,7 @@ def backward(starts: Any, columns: Any, values: Any, u: Any, room: Any, layers: 
             store(u, node, kept(load(room, node), key, layer * u.shape[0] + node, least))
 
 
-@_compiled
+@compiled
 def _multiply(starts: Any, columns: Any, values: Any, dense: Any, out: Any) -> None:
     for node in range(out.shape[0]):
         total = nothing(out)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from condiff.training.vectors import (
     FOLD,
     add_products,
+    compiled,
     load,
     move,
     nothing,
@@ -20,11 +20,8 @@ from condiff.training.vectors import (
     where_positive,
 )
 
-# See kernels.py on what is kept of compiled code.
-_compiled = njit(nogil=True, cache=True, boundscheck=False, error_model="numpy")
 
-
-@_compiled
+@compiled
 def train(
     gram: Any,
     rows: Any,
@@ -74,7 +71,7 @@ def train(
         _outputs(sums, small[0], z)
 
 
-@_compiled
+@compiled
 def _read_out(x: Any, hidden: Any, small: Any, sums: Any) -> None:
     """Add what a block's units give to the outputs."""
     biases, n_classes = load(small, 0), small.shape[0] - 2
@@ -85,7 +82,7 @@ def _read_out(x: Any, hidden: Any, small: Any, sums: Any) -> None:
             add_products(sums, point * n_classes + class_, unit, load(small, class_ + 1))
 
 
-@_compiled
+@compiled
 def _outputs(sums: Any, small: Any, z: Any) -> None:
     """The outputs, from what all blocks have added; the sums begin anew."""
     n_points, n_classes = z.shape
@@ -94,7 +91,7 @@ def _outputs(sums: Any, small: Any, z: Any) -> None:
             z[point, class_] = small[n_classes + 1, class_] + taken(sums, point * n_classes + class_)
 
 
-@_compiled
+@compiled
 def _pulls_of_units(x: Any, hidden: Any, small: Any, back: Any, pulls: Any, gradient: Any) -> Any:
     """Fill the gradients by a block's units and by its small weights; returns a row of zeros."""
     n_classes = back.shape[1]
@@ -115,7 +112,7 @@ def _pulls_of_units(x: Any, hidden: Any, small: Any, back: Any, pulls: Any, grad
     return nothing(gradient)
 
 
-@_compiled
+@compiled
 def _pull_of_last(back: Any, gradient: Any) -> None:
     """The gradient of the outputs' biases."""
     last = gradient.shape[0] - 1
@@ -126,7 +123,7 @@ def _pull_of_last(back: Any, gradient: Any) -> None:
         gradient[last, class_] = total
 
 
-@_compiled
+@compiled
 def _pull_of_outputs(z: Any, rows: Any, truth: Any, back: Any, tiny: float) -> float:
     """The mean negative log of the diffused softmax, and its gradient by the outputs; ``z`` becomes the softmax."""
     n_points, n_classes = z.shape

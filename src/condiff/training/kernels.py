@@ -8,22 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
-
-from condiff.training.vectors import adam, dot, load, nothing, plus_scaled, positive, store, where_positive
-
-# Without the interpreter's lock, so that blocks run on all cores. What is compiled is kept on disk and made anew when
-# this file changes: after a change of vectors.py alone, touch it.
-_compiled = njit(nogil=True, cache=True, boundscheck=False, error_model="numpy")
+from condiff.training.vectors import adam, compiled, dot, load, nothing, plus_scaled, positive, store, where_positive
 
 
-@_compiled
+@compiled
 def n_features_of(weights: Any, n_classes: int) -> int:
     """The number of features of a block: its rows without biases, read-out and the last row."""
     return int(weights.shape[0] - n_classes - 2)
 
 
-@_compiled
+@compiled
 def forward(
     first: int, last: int, starts: Any, columns: Any, values: Any, weights: Any, active: Any, parts: Any
 ) -> None:
@@ -48,7 +42,7 @@ def forward(
                 parts[block, class_, node] = dot(unit, load(here, n_features + 1 + class_))
 
 
-@_compiled
+@compiled
 def step(
     first: int,
     last: int,
@@ -123,7 +117,7 @@ def step(
         forward(block, block + 1, starts, columns, values, new, active, parts)
 
 
-@_compiled
+@compiled
 def narrow_product(first: int, last: int, starts: Any, columns: Any, values: Any, dense: Any, out: Any) -> None:
     """Some rows of a CSR matrix times a dense matrix of few columns."""
     for row in range(first, last):

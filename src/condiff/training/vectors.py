@@ -16,6 +16,10 @@ from numba.extending import intrinsic, models, register_model
 #: Numbers in a row, and in what a product of two rows is folded to until all blocks have been added.
 WIDTH, FOLD = 64, 8
 
+#: For all loops on rows: without the interpreter's lock, so that they run on all cores. What is compiled is kept on
+#: disk and made anew when its file changes: after a change of this file alone, touch the others.
+compiled = njit(nogil=True, cache=True, boundscheck=False, error_model="numpy")
+
 
 class RowType(types.Type):
     """The type of a row in numba's eyes."""
@@ -173,7 +177,7 @@ def adam(context: Any, row: Any, gradient: Any, mean: Any, square: Any, rate: An
     return types.UniTuple(row, 3)(row, row, row, row, number, number, number), generate
 
 
-@njit(nogil=True, boundscheck=False, error_model="numpy")
+@compiled
 def taken(sums: Any, index: int) -> Any:
     """The sum of ``sums[index]``, which begins anew."""
     total = sums[index, 0]
@@ -184,7 +188,7 @@ def taken(sums: Any, index: int) -> Any:
     return total
 
 
-@njit(nogil=True, boundscheck=False, error_model="numpy")
+@compiled
 def move(values: Any, speed: Any, row: int, gradient: Any, rate: float, momentum: float, decay: float) -> None:
     """One step of gradient descent with momentum and weight decay, of a row of ``values``."""
     value = load(values, row)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from condiff.training.vectors import (
     FOLD,
     add_products,
+    compiled,
     load,
     move,
     nothing,
@@ -20,9 +20,6 @@ from condiff.training.vectors import (
     where_positive,
 )
 
-# See training/kernels.py on what is kept of compiled code.
-_compiled = njit(nogil=True, cache=True, boundscheck=False, error_model="numpy")
-
 # Rows of the wide weight that are used for both products before the next ones are read: eight make sums enough that
 # none waits for another, and stay in the first cache.
 _TILE = 8
@@ -30,7 +27,7 @@ _TILE = 8
 _PAST = 32
 
 
-@_compiled
+@compiled
 def train(
     gram: Any,
     known: Any,
@@ -96,7 +93,7 @@ def train(
         _move_and_read(wide, factor, summed, gradient, small, small_speed, product, sums, rate, momentum, decay)
 
 
-@_compiled
+@compiled
 def _product(wide: Any, small: Any, product: Any) -> None:
     """The classifier's product with V."""
     blocks, n_classes, width = product.shape
@@ -108,7 +105,7 @@ def _product(wide: Any, small: Any, product: Any) -> None:
                 store(product[block], class_, plus_scaled(row, value, load(wide, unit * blocks + block)))
 
 
-@_compiled
+@compiled
 def _add_past(rows: Any, first: Any, second: Any, past: int, factors: Any, sums: Any, into: Any) -> None:
     """Add ``rows first^T factors second``, over what the past epochs have left, to the classes' rows of ``into``."""
     n_classes = min(rows.shape[1], into.shape[1])  # behind the classes are the biases
@@ -130,7 +127,7 @@ def _add_past(rows: Any, first: Any, second: Any, past: int, factors: Any, sums:
                 store(into[block], class_, row)
 
 
-@_compiled
+@compiled
 def _read_out(x: Any, hidden: Any, small: Any, readout: Any, sums: Any, plain: Any) -> None:
     """The logits of all points before the diffusion, without the last bias."""
     n_points, n_classes = plain.shape
@@ -147,7 +144,7 @@ def _read_out(x: Any, hidden: Any, small: Any, readout: Any, sums: Any, plain: A
             plain[point, class_] = taken(sums, point * n_classes + class_)
 
 
-@_compiled
+@compiled
 def _slopes(
     plain: Any,
     known: Any,
@@ -183,7 +180,7 @@ def _slopes(
         outer[class_] -= rate * outer_speed[class_]
 
 
-@_compiled
+@compiled
 def _pulls(hidden: Any, small: Any, readout: Any, slope: Any, active: Any, pulls: Any) -> None:
     """What a block's units give, and the gradients by what they are given."""
     n_points, n_classes = slope.shape
@@ -196,7 +193,7 @@ def _pulls(hidden: Any, small: Any, readout: Any, slope: Any, active: Any, pulls
         store(pulls, point, where_positive(pull, unit))
 
 
-@_compiled
+@compiled
 def _sums_over_points(x: Any, small: Any, slope: Any, active: Any, pulls: Any, gradient: Any, summed: Any) -> None:
     """A block's gradients of the classifier, as far as the points alone make them, and of both biases."""
     n_points, n_classes = slope.shape
@@ -218,7 +215,7 @@ def _sums_over_points(x: Any, small: Any, slope: Any, active: Any, pulls: Any, g
     store(gradient, n_classes + 1, behind)
 
 
-@_compiled
+@compiled
 def _move_and_read(
     wide: Any,
     factor: float,

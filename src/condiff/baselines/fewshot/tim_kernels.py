@@ -5,15 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from condiff.training.vectors import FOLD, adam, add_products, load, nothing, plus_scaled, store, taken
-
-# See training/kernels.py on what is kept of compiled code.
-_compiled = njit(nogil=True, cache=True, boundscheck=False, error_model="numpy")
+from condiff.training.vectors import FOLD, adam, add_products, compiled, load, nothing, plus_scaled, store, taken
 
 
-@_compiled
+@compiled
 def descend(
     points: Any,
     truth: Any,
@@ -64,7 +60,7 @@ def descend(
         _logits(sums, temperature, logits)
 
 
-@_compiled
+@compiled
 def _read_out(points: Any, weights: Any, sums: Any) -> None:
     """Add a block's part of the products of points with weights and, behind these, of the weights' squares."""
     n_points, n_classes = points.shape[0], weights.shape[0]
@@ -77,7 +73,7 @@ def _read_out(points: Any, weights: Any, sums: Any) -> None:
         add_products(sums, n_points * n_classes + class_, row, row)
 
 
-@_compiled
+@compiled
 def _logits(sums: Any, temperature: float, logits: Any) -> None:
     """From the sums of all blocks, which begin anew."""
     n_points, n_classes = logits.shape
@@ -87,7 +83,7 @@ def _logits(sums: Any, temperature: float, logits: Any) -> None:
             logits[point, class_] = temperature * (taken(sums, point * n_classes + class_) - half)
 
 
-@_compiled
+@compiled
 def _slopes(
     logits: Any,
     truth: Any,
