@@ -11,6 +11,9 @@ from sklearn.datasets import load_iris
 from sybil import Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 
+# The tests are on all cores already: commands that start processes start one, unless they are asked for more.
+os.environ.setdefault("CONDIFF_JOBS", "1")
+
 
 class ShellParser(CodeBlockParser):
     """Runs a shell block line by line with this environment's commands first."""

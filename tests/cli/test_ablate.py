@@ -8,7 +8,7 @@ from condiff.errors import InvalidInputError
 
 def test_the_ablation_of_a_graph_of_ones_own(condiff, village, tmp_path):
     done = condiff(
-        "ablate", village, "--layers", "4,8", "--strength", "0.1,0.2,0.4", "--splits", 3, "--jobs", 2,
+        "ablate", village, "--layers", "4,8", "--strength", "0.1,0.2,0.4", "--splits", 3,
         "--out", tmp_path, "--train-per-class", 3, "--validation-per-class", 4,
     )  # fmt: skip
     assert done.code == 0, done.err

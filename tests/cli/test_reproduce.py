@@ -5,7 +5,7 @@ import sqlite3
 import pytest
 
 # Small enough to run in seconds, and every method's table has two lines.
-QUICK = ("--set", "training.epochs=5", "--train-per-class", 3, "--validation-per-class", 4, "--jobs", 1)
+QUICK = ("--set", "training.epochs=5", "--train-per-class", 3, "--validation-per-class", 4)
 KEYS = [
     "task", "dataset", "method", "metric", "mean", "std", "runs", "published", "published_std", "seconds_per_run",
 ]  # fmt: skip
@@ -55,8 +55,8 @@ def test_a_second_time_nothing_is_trained_and_the_json_is_the_same(condiff, vill
 def test_results_do_not_depend_on_the_number_of_jobs(condiff, village, tmp_path):
     found = []
     for jobs in (1, 2):
-        command = ("reproduce", village, "--splits", 2, "--inits", 2, *QUICK[:-1], jobs, "--out", tmp_path / str(jobs))
-        assert condiff(*command, "--method", "GCN", "--no-pictures").code == 0
+        command = ("reproduce", village, "--splits", 2, "--inits", 2, *QUICK, "--out", tmp_path / str(jobs))
+        assert condiff(*command, "--method", "GCN", "--jobs", jobs, "--no-pictures").code == 0
         connection = sqlite3.connect(tmp_path / str(jobs) / "runs.sqlite")
         query = "SELECT key, metrics, epochs FROM runs ORDER BY key"
         found.append(connection.execute(query).fetchall())
@@ -72,6 +72,12 @@ def test_other_settings_are_other_runs(condiff, village, tmp_path):
     assert json.loads(other.out)[0]["settings"]["layers"] == 3
     rows = json.loads((tmp_path / "summary.json").read_text())
     assert sorted(row["settings"]["layers"] for row in rows) == [3, 20]
+
+
+def test_a_bad_number_of_processes_is_one_line_and_nothing_is_written(condiff, village, tmp_path, monkeypatch):
+    monkeypatch.setenv("CONDIFF_JOBS", "many")
+    condiff("reproduce", village, "--out", tmp_path / "out", *QUICK).assert_failed("CONDIFF_JOBS", "'many'")
+    assert not (tmp_path / "out").exists()
 
 
 def test_splits_travel(condiff, village, tmp_path):

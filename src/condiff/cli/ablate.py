@@ -78,9 +78,8 @@ def command(
                 work += node.jobs(target, {"COIN": method}, drawn, inits)
 
     made = provenance(typed())
-    with Store(out / STORE) as store:
-        with process_pool(jobs) as pool:
-            follow(sweep(work, store, pool, made), len(work), node.METRIC)
+    with process_pool(jobs) as pool, Store(out / STORE) as store:
+        follow(sweep(work, store, pool, made), len(work), node.METRIC)
         runs, makers = store.held([job.key for job in work]), store.makers()
     rows = headline(runs, [node.METRIC])
     found = claims(runs)

@@ -11,6 +11,7 @@ import typer
 from rich.table import Table
 
 from condiff.cli.output import console, print_json, progress
+from condiff.cli.reproduce_options import Jobs
 from condiff.files import write_text
 
 
@@ -19,7 +20,7 @@ def command(
         "condiff-demo"
     ),
     draws: Annotated[int, typer.Option(min=2, help="Draws of the labels; more are more certain and take longer.")] = 10,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; as many as cores by default.")] = None,
+    jobs: Jobs = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON list and nothing else.")] = False,
 ) -> None:
     """Classify scikit-learn's digits from 1, 2, 5 and 10 labels a class, beside other methods.

@@ -104,13 +104,12 @@ def command(
     )
     work = plan(wish)
     made = provenance(typed())
-    with Store(out / STORE) as store:
+    with process_pool(jobs) if cluster is None else cluster_pool(cluster) as pool, Store(out / STORE) as store:
         store.refuse_mixture(job.key for job in work.jobs)
-        with process_pool(jobs) if cluster is None else cluster_pool(cluster) as pool:
-            held = store.find(job.key for job in work.jobs)
-            work.prepare(pool, [job for job in work.jobs if job.key.digest not in held], note)
-            ahead = 64 if cluster is None else AHEAD
-            follow(sweep(work.jobs, store, pool, made, ahead=ahead), len(work.jobs), work.metrics[0])
+        held = store.find(job.key for job in work.jobs)
+        work.prepare(pool, [job for job in work.jobs if job.key.digest not in held], note)
+        ahead = 64 if cluster is None else AHEAD
+        follow(sweep(work.jobs, store, pool, made, ahead=ahead), len(work.jobs), work.metrics[0])
         runs, everything = store.held([job.key for job in work.jobs]), store.runs(work.task)
         makers = store.makers(work.task)
     rows, all_rows = headline(runs, work.metrics), headline(everything, work.metrics)

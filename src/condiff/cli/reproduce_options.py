@@ -79,7 +79,10 @@ ImportSplits = Annotated[
 ExportSplits = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Write the splits or tasks, all numbers of them, as JSON.")
 ]
-Jobs = Annotated[int | None, typer.Option(min=1, help="Processes, one torch thread each; one a core by default.")]
+Jobs = Annotated[
+    int | None,
+    typer.Option(min=1, help="Processes, one torch thread each; $CONDIFF_JOBS or one a core by default."),
+]
 Cluster = Annotated[
     str | None,
     typer.Option(metavar="ADDRESS", help="Run on the workers of this Dask scheduler, such as tcp://10.0.0.1:8786."),

@@ -11,15 +11,17 @@ from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
 
+from condiff.errors import InvalidInputError
+
 
 @contextmanager
 def process_pool(jobs: int | None) -> Iterator[Executor]:
-    """A pool of ``jobs`` processes, one a core by default; on an interruption they end at once.
+    """A pool of ``jobs`` processes, :func:`usual_jobs` by default; on an interruption they end at once.
 
     Each is a fresh process, because forking one that has used torch's threads can hang.
     """
     pool = ProcessPoolExecutor(
-        jobs or os.cpu_count() or 1, mp_context=multiprocessing.get_context("spawn"), initializer=_start
+        jobs or usual_jobs(), mp_context=multiprocessing.get_context("spawn"), initializer=_start
     )
     try:
         yield pool
@@ -29,6 +31,15 @@ def process_pool(jobs: int | None) -> Iterator[Executor]:
             child.kill()
         raise
     pool.shutdown()
+
+
+def usual_jobs() -> int:
+    """``$CONDIFF_JOBS``, or one for each core that this process may use."""
+    if given := os.environ.get("CONDIFF_JOBS"):
+        if not given.isdecimal() or int(given) < 1:
+            raise InvalidInputError(f"CONDIFF_JOBS must be a number of processes, 1 or more, not {given!r}")
+        return int(given)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _start() -> None:
