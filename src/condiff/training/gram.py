@@ -166,7 +166,7 @@ def _fit_compiled(x: Tensor, rows: Tensor, target: Tensor, first: First, setting
         rest[0, :n_features], rest[1:-1, :n_features], rest[-1, :n_outputs] = biases, readout, readout_bias
         small = in_blocks(rest, WIDTH)
         z, losses = np.empty((x.shape[1], n_outputs), gram.dtype), np.empty(settings.epochs, gram.dtype)
-        speed, small_speed = np.zeros_like(hidden), np.zeros_like(small)
+        speed, small_speed = (torch.zeros(each.shape, dtype=x.dtype).numpy() for each in (hidden, small))
         inputs = gram[task], rows[task].numpy(), target[task].numpy(), in_blocks(x[task], WIDTH)
         train(*inputs, hidden, speed, small, small_speed, z, losses, rates, *constants)
         rest = _joined(small)
@@ -235,10 +235,11 @@ def _shrinkage(settings: Training) -> float:
 
 
 def in_blocks(values: Tensor, width: int) -> NDArray[Any]:
-    """(rows, features) as (blocks, rows, width), filled up with zeros."""
+    """(rows, features) as (blocks, rows, width), filled up with zeros; in memory of torch's, which begins with a line."""
     missing = -values.shape[-1] % width
     padded = torch.nn.functional.pad(values, (0, missing)) if missing else values
-    return np.ascontiguousarray(padded.unflatten(-1, (-1, width)).transpose(0, 1).numpy())
+    blocks: NDArray[Any] = padded.unflatten(-1, (-1, width)).transpose(0, 1).contiguous().numpy()
+    return blocks
 
 
 def _joined(blocks: NDArray[Any]) -> Tensor:

@@ -47,7 +47,7 @@ def train(
     """
     n_points, n_classes = z.shape
     back, sums = np.empty_like(z), np.zeros((n_points * n_classes, FOLD), z.dtype)
-    pulls = np.empty((n_points, x.shape[2]), z.dtype)
+    units, pulls = np.empty((n_points, x.shape[2]), z.dtype), np.empty((n_points, x.shape[2]), z.dtype)
     gradient = np.empty((n_classes + 2, x.shape[2]), z.dtype)
     for block in range(x.shape[0]):
         _read_out(x[block], hidden[block], small[block], sums)
@@ -57,9 +57,9 @@ def train(
         losses[epoch] = _pull_of_outputs(z, rows, truth, back, tiny)
         for block in range(x.shape[0]):
             values, moving = hidden[block], speed[block]
-            biases = _pulls_of_units(x[block], values, small[block], back, pulls, gradient)
+            _pulls_of_units(x[block], values, small[block], back, units, pulls, gradient)
             for point in range(n_points):
-                step = biases
+                step = nothing(pulls)
                 for other in range(n_points):
                     step = plus_scaled(step, gram[point, other], load(pulls, other))
                 move(values, moving, point, step, rate, momentum, decay)
@@ -92,24 +92,26 @@ def _outputs(sums: Any, small: Any, z: Any) -> None:
 
 
 @compiled
-def _pulls_of_units(x: Any, hidden: Any, small: Any, back: Any, pulls: Any, gradient: Any) -> Any:
-    """Fill the gradients by a block's units and by its small weights; returns a row of zeros."""
-    n_classes = back.shape[1]
-    for row in range(n_classes + 2):
-        store(gradient, row, nothing(gradient))
+def _pulls_of_units(x: Any, hidden: Any, small: Any, back: Any, units: Any, pulls: Any, gradient: Any) -> None:
+    """Fill the gradients by a block's units and by its small weights; ``units`` receives what its units give."""
+    n_points, n_classes = back.shape
     biases, to_biases = load(small, 0), nothing(gradient)
-    for point in range(back.shape[0]):
+    for point in range(n_points):
         active = positive(plus_scaled(load(hidden, point), 1.0, biases))
-        unit = plus_scaled(active, 1.0, load(x, point))
+        store(units, point, plus_scaled(active, 1.0, load(x, point)))
         pull = nothing(gradient)
         for class_ in range(n_classes):
             pull = plus_scaled(pull, back[point, class_], load(small, class_ + 1))
-            store(gradient, class_ + 1, plus_scaled(load(gradient, class_ + 1), back[point, class_], unit))
         pull = where_positive(pull, active)
         to_biases = plus_scaled(to_biases, 1.0, pull)
         store(pulls, point, pull)
     store(gradient, 0, to_biases)
-    return nothing(gradient)
+    for class_ in range(n_classes):  # a class at a time, so that its sum stays in the registers
+        total = nothing(gradient)
+        for point in range(n_points):
+            total = plus_scaled(total, back[point, class_], load(units, point))
+        store(gradient, class_ + 1, total)
+    store(gradient, n_classes + 1, nothing(gradient))
 
 
 @compiled
