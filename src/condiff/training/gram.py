@@ -235,7 +235,7 @@ def _shrinkage(settings: Training) -> float:
 
 
 def in_blocks(values: Tensor, width: int) -> NDArray[Any]:
-    """(rows, features) as (blocks, rows, width), filled up with zeros; in memory of torch's, which begins with a line."""
+    """(rows, features) as (blocks, rows, width), filled up with zeros; torch lets memory begin with a cache line."""
     missing = -values.shape[-1] % width
     padded = torch.nn.functional.pad(values, (0, missing)) if missing else values
     blocks: NDArray[Any] = padded.unflatten(-1, (-1, width)).transpose(0, 1).contiguous().numpy()
