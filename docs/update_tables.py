@@ -220,6 +220,7 @@ update(
         "omniglot table": fewshot_markdown(fewshot, "omniglot-conv4-"),
         "cub scratch table": fewshot_markdown(fewshot, "cub-conv4-"),
         "episodic table": fewshot_markdown(fewshot, "omniglot-conv4-episodic-"),
+        "episodic trainings": Path("results/fewshot/training.md").read_text().strip(),
         "published table": fewshot_published_markdown(),
     },
 )
