@@ -132,12 +132,19 @@ class _Fresh(NamedTuple):
     dtype: torch.dtype
 
     def weights(self) -> Weights:
-        generator, bound = torch.Generator().manual_seed(self.seed), 1 / math.sqrt(self.n_features)
+        bound = 1 / math.sqrt(self.n_features)
         wide, outer = (self.n_features, self.n_features), (self.n_outputs, self.n_features)
         shapes: list[tuple[int, ...]] = [wide, (self.n_features,), outer, (self.n_outputs,)]
-        return Weights(
-            *(torch.empty(shape).uniform_(-bound, bound, generator=generator).to(self.dtype) for shape in shapes)
-        )
+        sizes = [math.prod(shape) for shape in shapes]
+        drawn = torch.empty(sum(sizes))
+        if is_available():
+            from condiff.training.draw_kernels import fill_uniform
+
+            fill_uniform(drawn.numpy(), self.seed & 0xFFFFFFFF, -bound, bound)
+        else:
+            drawn.uniform_(-bound, bound, generator=torch.Generator().manual_seed(self.seed))
+        parts = drawn.to(self.dtype).split(sizes)
+        return Weights(*(part.view(shape) for part, shape in zip(parts, shapes, strict=True)))
 
 
 First = Sequence[Weights] | Sequence[_Fresh]

@@ -188,15 +188,6 @@ def taken(sums: Any, index: int) -> Any:
     return total
 
 
-@compiled
-def move(values: Any, speed: Any, row: int, gradient: Any, rate: float, momentum: float, decay: float) -> None:
-    """One step of gradient descent with momentum and weight decay, of a row of ``values``."""
-    value = load(values, row)
-    moving = plus_scaled(plus_scaled(gradient, decay, value), momentum, load(speed, row))
-    store(speed, row, moving)
-    store(values, row, plus_scaled(value, -rate, moving))
-
-
 def _place(target: Any, builder: Any, signature: Any, arguments: Any, width: int = WIDTH) -> Any:
     kind, index = signature.args[0], signature.args[1]
     array = target.make_array(kind)(target, builder, arguments[0])

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from condiff.training.gram_kernels import move_rows, move_units
 from condiff.training.vectors import (
     FOLD,
     add_products,
     compiled,
     load,
-    move,
     nothing,
     plus_scaled,
     positive,
@@ -78,18 +78,14 @@ def train(
         for block in range(blocks):
             _pulls(hidden[block], small[block], readout[block], slope, active, pulls)
             _sums_over_points(x[block], small[block], slope, active, pulls, gradient[block], summed[block])
-            for point in range(n_points):
-                step = nothing(pulls)
-                for other in range(n_points):
-                    step = plus_scaled(step, gram[point, other], load(pulls, other))
-                move(hidden[block], speed[block], point, step, rate, momentum, decay)
+            move_units(gram, pulls, hidden[block], speed[block], rate, momentum, decay)
         _add_past(summed, rights, lefts, past, factors[epoch], sums, gradient)
         for block in range(blocks):
             for class_ in range(n_classes):
                 store(lefts[block], past + class_, load(small[block], class_))
                 store(rights[block], past + class_, load(summed[block], class_))
-            for row in range(n_classes, n_classes + 2):
-                move(small[block], small_speed[block], row, load(gradient[block], row), rate, momentum, decay)
+            last = n_classes + 2
+            move_rows(n_classes, last, gradient[block], small[block], small_speed[block], rate, momentum, decay)
         _move_and_read(wide, factor, summed, gradient, small, small_speed, product, sums, rate, momentum, decay)
 
 
