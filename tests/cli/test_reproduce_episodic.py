@@ -10,13 +10,14 @@ def test_a_method_is_trained_and_tested(condiff, tmp_path, monkeypatch):
     monkeypatch.setenv("CONDIFF_CACHE", str(tmp_path / "cache"))
     folder, out = split_folder(tmp_path / "colours"), tmp_path / "out"
     command = ("reproduce", "fewshot", "--dataset", folder, "--backbone", "conv4", "--episodic", "--method", "ProtoNet")
-    command += ("--ways", 2, "--queries", 2, "--episodes", 2, "--tasks", 3, "--jobs", 1, "--out", out, "--no-pictures")
+    command += ("--ways", 2, "--queries", 2, "--episodes", 2, "--tasks", 3, "--jobs", 1, "--out", out)
     done = condiff(*command, "--json")
     assert done.code == 0, done.err
     [row] = json.loads(done.out)
     assert (row["dataset"], row["method"], row["runs"]) == ("colours-conv4-episodic-2way-1shot-2queries", "ProtoNet", 3)
     assert row["settings"]["training"]["episodes"] == 2
     assert "| ProtoNet | 2 |" in (out / "training.md").read_text()
+    assert [picture.name for picture in out.glob("*.png")] == ["episodic.png"]
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,8 @@ from condiff.experiments.runs import Run
 from condiff.experiments.store import Key
 from condiff.training.episodic import answers
 
+#: What the names of their data sets have in them, and no others.
+MARK = "-conv4-episodic"
 #: What a run tells of the training behind it.
 EPISODES, SECONDS, VALIDATION = "training_episodes", "training_seconds", "validation_accuracy"
 
@@ -87,7 +89,7 @@ def jobs(
 
 def title_of(dataset: str, episodes: Episodes) -> str:
     """The name that the runs of a data set's tasks are kept under."""
-    return fewshot.task_name(f"{load(dataset, 'novel').name}-conv4-episodic", episodes.sizes)
+    return fewshot.task_name(load(dataset, "novel").name + MARK, episodes.sizes)
 
 
 def prepare(pool: Executor, missing: Sequence[Job], tell: Tell) -> None:

@@ -295,7 +295,10 @@ def _fewshot_pairs(runs: Sequence[Run]) -> dict[str, str]:
 
 
 def _draw_fewshot(runs: Sequence[Run], rows: Sequence[Row], folder: Path) -> None:
-    figures.accuracy_intervals(rows, folder / "accuracy.png")
+    trained = [row for row in rows if episodic_jobs.MARK in row["dataset"]]
+    for name, shown in (("accuracy", [row for row in rows if row not in trained]), ("episodic", trained)):
+        if shown:  # other methods, so a picture of their own
+            figures.accuracy_intervals(shown, folder / f"{name}.png")
     if figures.with_and_without_balance(rows):
         figures.balance_bars(rows, folder / "balance.png")
 
