@@ -8,6 +8,9 @@ from torch import Tensor
 from condiff.errors import InvalidInputError
 from condiff.graph.laplacian import DenseLaplacian
 
+# Clouds whose points, in double precision, stay in the caches together.
+_AT_ONCE = 8
+
 
 @torch.no_grad()
 def kernel_laplacians(points: Tensor, n_neighbors: int = 8, bandwidth_rank: int = 4) -> DenseLaplacian:
@@ -27,6 +30,11 @@ def kernel_laplacians(points: Tensor, n_neighbors: int = 8, bandwidth_rank: int 
         raise InvalidInputError(
             f"it takes 2 <= bandwidth_rank <= n_neighbors <= {n} points, not {bandwidth_rank} and {n_neighbors}"
         )
+    parts = [_weights(part, n_neighbors, bandwidth_rank) for part in points.split(_AT_ONCE)]
+    return DenseLaplacian(torch.cat(parts), symmetric=True)
+
+
+def _weights(points: Tensor, n_neighbors: int, bandwidth_rank: int) -> Tensor:
     squares = _squared_distances(points.double())
     nearest = squares.topk(n_neighbors, dim=-1, largest=False).values
     kept = squares < nearest[..., -1:]
@@ -38,7 +46,7 @@ def kernel_laplacians(points: Tensor, n_neighbors: int = 8, bandwidth_rank: int 
     weights = torch.where(kept, torch.exp(-squares / bandwidth), 0.0)
     scale = weights.sum(-1).rsqrt()
     weights = scale[..., :, None] * weights * scale[..., None, :]
-    return DenseLaplacian(((weights + weights.mT) / 2).to(points.dtype), symmetric=True)
+    return ((weights + weights.mT) / 2).to(points.dtype)
 
 
 def _squared_distances(points: Tensor) -> Tensor:
