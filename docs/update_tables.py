@@ -247,6 +247,7 @@ for source, target in (
     ("results/node-costs/memory.png", "node-memory.png"),
     ("results/node-ablation/strength.png", "node-strength.png"),
     ("results/fewshot/balance.png", "few-shot-balance.png"),
+    ("results/fewshot/episodic.png", "few-shot-episodic.png"),
     ("results/covid/missing.png", "covid-missing.png"),
     ("results/covid/forecasts.png", "covid-forecasts.png"),
     ("results/covid/regions.png", "covid-regions.png"),
