@@ -13,13 +13,10 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import os
 import time
 import warnings
-from concurrent.futures import ProcessPoolExecutor
 from functools import lru_cache
 from importlib import resources, util
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +26,8 @@ from condiff import COINClassifier
 from condiff.datasets.node import largest_component
 from condiff.datasets.planetoid import load as load_citation
 from condiff.estimators.features import FeatureMap
-from condiff.experiments.demo import draw_labels, one_thread
+from condiff.experiments.demo import draw_labels
+from condiff.experiments.pool import process_pool
 from condiff.experiments.provenance import provenance_line
 from condiff.files import write_text
 
@@ -178,7 +176,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--draws", type=int, default=5, help="draws of the labels; digits get twice as many")
     parser.add_argument("--out", type=Path, default=Path("results/defaults"))
-    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--jobs", type=int, help="processes; one a core by default")
     parser.add_argument("--only", default=",".join(DESIGN + UNSEEN))
     options = parser.parse_args()
     store = options.out / "runs.jsonl"
@@ -192,7 +190,7 @@ def main() -> None:
             if missing:
                 jobs.append((name, k, d, missing))
     options.out.mkdir(parents=True, exist_ok=True)
-    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn"), initializer=one_thread) as pool:
+    with process_pool(options.jobs) as pool:
         for number, rows in enumerate(pool.map(run, jobs), start=1):
             runs += rows
             with store.open("a") as stream:
