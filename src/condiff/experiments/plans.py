@@ -295,9 +295,9 @@ def _fewshot_pairs(runs: Sequence[Run]) -> dict[str, str]:
 
 
 def _draw_fewshot(runs: Sequence[Run], rows: Sequence[Row], folder: Path) -> None:
-    trained = [row for row in rows if episodic_jobs.MARK in row["dataset"]]
-    for name, shown in (("accuracy", [row for row in rows if row not in trained]), ("episodic", trained)):
-        if shown:  # other methods, so a picture of their own
+    # Other methods are trained on episodes than work on given features: a picture for each kind.
+    for name, trained in (("accuracy", False), ("episodic", True)):
+        if shown := [row for row in rows if (episodic_jobs.MARK in row["dataset"]) == trained]:
             figures.accuracy_intervals(shown, folder / f"{name}.png")
     if figures.with_and_without_balance(rows):
         figures.balance_bars(rows, folder / "balance.png")

@@ -104,8 +104,8 @@ class Store:
             self._connection.close()
             raise InvalidFileError(f"{self.path} is a database, but not a store of runs of this version: move it away")
         # A write-ahead log: readers do not wait for writers, and a kill leaves the last whole transaction.
-        # Small pages for a new file: a run with curves takes a page or two of its own.
-        self._connection.execute("PRAGMA page_size = 1024")
+        # A run of more than a quarter of a page gets pages of its own: those of a new file hold runs with curves.
+        self._connection.execute("PRAGMA page_size = 8192")
         self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA synchronous = NORMAL")
         self._connection.execute(_SCHEMA)
