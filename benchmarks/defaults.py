@@ -23,13 +23,13 @@ import numpy as np
 from sklearn import datasets as bundled
 
 from condiff import COINClassifier
-from condiff.datasets.node import largest_component
-from condiff.datasets.planetoid import load as load_citation
 from condiff.estimators.features import FeatureMap
-from condiff.experiments.demo import draw_labels
-from condiff.experiments.pool import process_pool
-from condiff.experiments.provenance import provenance_line
 from condiff.files import write_text
+from condiff.readers.node import largest_component
+from condiff.reproduce.datasets.planetoid import load as load_citation
+from condiff.reproduce.demo import draw_labels
+from condiff.reproduce.pool import process_pool
+from condiff.reproduce.provenance import provenance_line
 
 LABELS = (1, 2, 5, 10)
 DESIGN = ("digits", "wine", "breast cancer", "iris", "two moons", "two circles", "segment", "cora", "citeseer")

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import torch
 
-from condiff.experiments.figures.growth import growth_curves
-from condiff.experiments.provenance import provenance
-from condiff.experiments.speed.growth import AXES, exponent, growth
 from condiff.files import write_text
+from condiff.reproduce.bench.speed.growth import AXES, exponent, growth
+from condiff.reproduce.figures.growth import growth_curves
+from condiff.reproduce.provenance import provenance
 
 
 def main() -> None:

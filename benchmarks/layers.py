@@ -19,13 +19,13 @@ from pathlib import Path
 
 import torch
 
-from condiff.experiments.provenance import provenance
-from condiff.experiments.scale import make_points
 from condiff.files import write_text
 from condiff.graph import kernel_graph
 from condiff.graph.approximate import CellIndex
 from condiff.graph.ordering import locality_order, permuted
 from condiff.graph.steps import euler_layers
+from condiff.reproduce.bench.scale import make_points
+from condiff.reproduce.provenance import provenance
 
 NEIGHBOURS, BANDWIDTH_RANK, STRENGTH = 15, 6, 0.1
 

@@ -23,9 +23,9 @@ import numpy as np
 
 from condiff.distributed import Description, Labels, gather_output, write_shards
 from condiff.distributed.cost import Measurement, Workload, cost, fit_rates, random_border_share
-from condiff.experiments.provenance import provenance_line
 from condiff.files import write_text
 from condiff.graph import kernel_graph
+from condiff.reproduce.provenance import provenance_line
 
 FEATURES, CLASSES, HIDDEN = 64, 10, 32
 #: The first tells products and base network apart; the second is the one that counts.

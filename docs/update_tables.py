@@ -8,15 +8,15 @@ from operator import itemgetter
 from pathlib import Path
 from types import ModuleType
 
-from condiff.baselines import fewshot as fewshot_methods
-from condiff.baselines import node as node_methods
-from condiff.baselines import tabular as tabular_methods
-from condiff.baselines import temporal as temporal_methods
-from condiff.baselines.fewshot import episodic as episodic_methods
-from condiff.experiments.published import datasets, methods, published
-from condiff.experiments.scale import exponents
-from condiff.experiments.tables import demo_markdown, markdown, put_table
 from condiff.files import write_text
+from condiff.reproduce.baselines import fewshot as fewshot_methods
+from condiff.reproduce.baselines import node as node_methods
+from condiff.reproduce.baselines import tabular as tabular_methods
+from condiff.reproduce.baselines import temporal as temporal_methods
+from condiff.reproduce.baselines.fewshot import episodic as episodic_methods
+from condiff.reproduce.bench.scale import exponents
+from condiff.reproduce.published import datasets, methods, published
+from condiff.reproduce.tables import demo_markdown, markdown, put_table
 from condiff.theory.zoo import zoo_markdown
 
 

@@ -9,9 +9,9 @@ import matplotlib
 import numpy as np
 
 from condiff import COINClassifier
-from condiff.datasets.node import largest_component
-from condiff.datasets.planetoid import load
-from condiff.experiments.demo import draw_labels
+from condiff.readers.node import largest_component
+from condiff.reproduce.datasets.planetoid import load
+from condiff.reproduce.demo import draw_labels
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

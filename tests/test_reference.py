@@ -13,7 +13,7 @@ import condiff
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference.md"
 # Commands, pages and the paper's protocols are told in pages of their own.
-ELSEWHERE = ("condiff.cli", "condiff.pages", "condiff.experiments")
+ELSEWHERE = ("condiff.cli", "condiff.pages", "condiff.reproduce")
 
 
 def public_packages() -> list[str]:

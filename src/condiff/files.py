@@ -12,7 +12,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import platformdirs
+
 from condiff.errors import InvalidFileError
+
+
+def cache_folder() -> Path:
+    """The folder of downloads and of what is costly to compute: ``CONDIFF_CACHE``, or the operating system's."""
+    if configured := os.environ.get("CONDIFF_CACHE"):
+        return Path(configured).expanduser()
+    return Path(platformdirs.user_cache_dir("condiff"))
 
 
 def sha256(path: Path) -> str:

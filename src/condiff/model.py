@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from condiff.convection import residual_network
+from condiff.bases import residual_network
 from condiff.diffusion import Diffusion, Solver
 from condiff.errors import InvalidInputError
 from condiff.graph import Graph, Laplacian, SparseLaplacian, laplacian

@@ -16,8 +16,8 @@ import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_iris
 
-from condiff.datasets.node import NodeDataset, undirected
-from condiff.datasets.npzgraph import save_npz_graph
+from condiff.readers.node import NodeDataset, undirected
+from condiff.readers.npz_graph import save_npz_graph
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Run
-from tests.datasets.made_images import split_folder
+from tests.reproduce.datasets.made_images import split_folder
 
 from condiff.cli.backbone import batches_shown
-from condiff.datasets.features import load_features
+from condiff.reproduce.datasets.features import load_features
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.cli.conftest import Run
 
-from condiff.experiments.scale import sweep
+from condiff.reproduce.bench.scale import sweep
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from condiff.cli.data import app
-from condiff.datasets.registry import DATASETS
 from condiff.errors import InvalidInputError
+from condiff.reproduce.datasets.registry import DATASETS
 
 runner = CliRunner()
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.cli.conftest import Run
 
-from condiff.experiments import demo, pool
+from condiff.reproduce import demo, pool
 
 
 class Here:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Run, read_rows
-from tests.datasets.made_images import COLOURS, png, write
+from tests.reproduce.datasets.made_images import COLOURS, png, write
 
 
 @pytest.fixture(autouse=True)

@@ -46,7 +46,7 @@ def test_a_second_time_nothing_is_trained_and_the_json_is_the_same(condiff, vill
     rows = json.loads(first.out)
     assert rows[0]["runs"] == 2
     # Any attempt to train would now fail.
-    monkeypatch.setattr("condiff.experiments.runner._run", None)
+    monkeypatch.setattr("condiff.reproduce.runner._run", None)
     second = condiff(*command)
     assert second.out == first.out
     assert "2 held already" in second.err

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("distributed")
 
-from tests.experiments.dask_cluster import running
+from tests.reproduce.dask_cluster import running
 
 QUICK = ("--splits", 2, "--inits", 2, "--set", "training.epochs=5", "--train-per-class", 3, "--validation-per-class", 4)
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.datasets.made_images import split_folder
+from tests.reproduce.datasets.made_images import split_folder
 
 
 def test_a_method_is_trained_and_tested(condiff, tmp_path, monkeypatch):

@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.experiments.class_features import made_up
+from tests.reproduce.class_features import made_up
 
-from condiff.datasets.features import save_features
+from condiff.reproduce.datasets.features import save_features
 
 
 @pytest.fixture

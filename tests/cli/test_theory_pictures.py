@@ -8,7 +8,7 @@ import pytest
 from tests.cli.conftest import Run, flower_rows, read_rows, species_of, write_rows
 
 from condiff import COINClassifier, COINRegressor
-from condiff.experiments import robustness, scale_space
+from condiff.reproduce import robustness, scale_space
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def test_the_digits_have_curves_and_a_picture(condiff: Run, tmp_path: Path, monk
 
 
 def test_figures_are_written(condiff: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from condiff.experiments.figures import flow
+    from condiff.reproduce.figures import flow
 
     # What takes most of the time.
     monkeypatch.setattr(flow.flow_animation, "__defaults__", (3,))

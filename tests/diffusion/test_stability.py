@@ -240,7 +240,7 @@ def test_to_dict_is_plain_json(weights: np.ndarray) -> None:
 
 
 def test_cora_has_the_limits_in_the_design(data_root: Path) -> None:
-    planetoid = pytest.importorskip("condiff.datasets.planetoid")
+    planetoid = pytest.importorskip("condiff.reproduce.datasets.planetoid")
     adjacency = planetoid.load("cora").adjacency
     graph = Graph.of(adjacency).largest_component()[0].normalised("symmetric", "add")
     certificate = certify(graph)

@@ -12,15 +12,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from condiff.baselines.tabular.coin import AveragedCOIN
-from condiff.convection import residual_network
-from condiff.convection.genewise import GeneWise
+from condiff.bases import residual_network
+from condiff.bases.genewise import GeneWise
 from condiff.diffusion import Diffusion
 from condiff.errors import InvalidInputError, StepSizeWarning
 from condiff.estimators.attribution import contributions, explain, integrated_gradients
-from condiff.experiments import prostate
 from condiff.graph.weights import kernel_graph
 from condiff.model import COIN
+from condiff.reproduce.baselines.tabular.coin import AveragedCOIN
+from condiff.reproduce.protocols import prostate
 
 GENES, KINDS, N = 7, 3, 16
 

@@ -12,7 +12,7 @@ from sklearn.datasets import load_iris
 from tests.pages.conftest import Open
 
 from condiff import COINClassifier
-from condiff.pages.report import write_report
+from condiff.reproduce.report.report import write_report
 
 RESULTS = Path(__file__).parents[2] / "results"
 

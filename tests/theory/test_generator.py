@@ -8,7 +8,7 @@ import torch
 from sklearn.datasets import make_moons
 from torch import nn
 
-from condiff.convection import Residual
+from condiff.bases import Residual
 from condiff.errors import InvalidInputError
 from condiff.theory import (
     FunctionOperator,

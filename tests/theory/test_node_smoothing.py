@@ -8,7 +8,7 @@ import torch
 from scipy.stats import norm
 
 from condiff import COIN, Graph
-from condiff.convection import Residual
+from condiff.bases import Residual
 from condiff.diffusion import Diffusion
 from condiff.errors import InvalidInputError
 from condiff.theory.node_smoothing import SmoothedNodes

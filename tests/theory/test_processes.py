@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from condiff.convection import Residual
+from condiff.bases import Residual
 from condiff.errors import InvalidInputError
 from condiff.theory import StochasticNetwork, dropout, noise_injection, residual, residual_of, shake_shake
 from condiff.theory import stochastic_depth as with_stochastic_depth

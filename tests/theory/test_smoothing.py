@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from torch import nn
 
 from condiff import COINClassifier
-from condiff.convection import Residual
+from condiff.bases import Residual
 from condiff.errors import InvalidInputError
 from condiff.theory.smoothing import SmoothedClassifier
 

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from condiff.convection.genewise import GeneWise
+from condiff.bases.genewise import GeneWise
 from condiff.diffusion import Diffusion
 from condiff.errors import InvalidInputError
 from condiff.graph import Graph

@@ -9,8 +9,8 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from condiff.convection import Bottleneck
-from condiff.convection.genewise import GeneWise
+from condiff.bases import Bottleneck
+from condiff.bases.genewise import GeneWise
 from condiff.diffusion import Diffusion
 from condiff.errors import InvalidInputError
 from condiff.graph import Graph, kernel_graph

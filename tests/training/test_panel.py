@@ -12,13 +12,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from condiff.convection import Bottleneck, Residual
-from condiff.datasets import covid
+from condiff.bases import Bottleneck, Residual
 from condiff.diffusion import Diffusion
 from condiff.errors import InvalidInputError, StepSizeError, StepSizeWarning
 from condiff.graph import DenseLaplacian, Graph
 from condiff.graph.sequence import directed_laplacians
 from condiff.model import COIN
+from condiff.reproduce.datasets import covid
 from condiff.training import COVID, Training
 from condiff.training.panel import fit_panel
 from condiff.training.panel_reference import DropoutMasks, fit_panel_reference

@@ -10,11 +10,11 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from condiff.baselines.node.coin import COIN as Method
-from condiff.experiments import node
-from condiff.experiments.splits import random_split
 from condiff.graph import Graph
 from condiff.model import COIN
+from condiff.reproduce.baselines.node.coin import COIN as Method
+from condiff.reproduce.protocols import node
+from condiff.reproduce.splits import random_split
 from condiff.training import NODE, Training, fit
 
 SEEDS = range(10)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from condiff.convection import Bottleneck, Residual
+from condiff.bases import Bottleneck, Residual
 from condiff.diffusion import SOLVERS, Diffusion
 from condiff.errors import InvalidInputError
 from condiff.graph import Graph, Laplacian, steps

@@ -41,18 +41,19 @@ def command(
 
     Example: [bold]condiff ablate cora --layers 20,40 --strength 0.05:0.60:0.05[/bold]
     """
-    from condiff.baselines.node.coin import COIN
     from condiff.cli.sweeping import follow
     from condiff.diffusion import certify
-    from condiff.experiments import figures, node
-    from condiff.experiments.ablation import claims
-    from condiff.experiments.pool import process_pool
-    from condiff.experiments.provenance import provenance
-    from condiff.experiments.results import STORE, headline, write_results
-    from condiff.experiments.runner import sweep
-    from condiff.experiments.splits import random_splits
-    from condiff.experiments.store import Store
     from condiff.graph import Graph
+    from condiff.reproduce import figures
+    from condiff.reproduce.ablation import claims
+    from condiff.reproduce.baselines.node.coin import COIN
+    from condiff.reproduce.pool import process_pool
+    from condiff.reproduce.protocols import node
+    from condiff.reproduce.provenance import provenance
+    from condiff.reproduce.results import STORE, headline, write_results
+    from condiff.reproduce.runner import sweep
+    from condiff.reproduce.splits import random_splits
+    from condiff.reproduce.store import Store
 
     figures.require_matplotlib()
     numbers, strengths = _numbers(layers), _strengths(strength)

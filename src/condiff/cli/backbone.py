@@ -56,7 +56,7 @@ def train_command(
 
     Example: [bold]condiff backbone train omniglot --backbone conv4 --epochs 20 --out omniglot-conv4[/bold]
     """
-    from condiff.experiments.pretraining import train_backbone
+    from condiff.reproduce.pretraining.train import train_backbone
 
     _set_threads(threads)
     ends = [time.perf_counter()]
@@ -115,10 +115,10 @@ def embed_command(
 
     Example: [bold]condiff backbone embed cub --out cub-novel.npz[/bold]
     """
-    from condiff.datasets.features import save_features
-    from condiff.datasets.images import check_part
     from condiff.errors import InvalidInputError
-    from condiff.experiments.embedding import dataset_features
+    from condiff.readers.images import check_part
+    from condiff.reproduce.datasets.features import save_features
+    from condiff.reproduce.embedding import dataset_features
 
     if out.suffix != ".npz":
         raise InvalidInputError(f"--out must end in .npz, but is {out}")

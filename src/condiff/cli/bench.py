@@ -47,9 +47,9 @@ def command(
     import torch
 
     from condiff.errors import InvalidInputError, did_you_mean
-    from condiff.experiments.provenance import provenance
-    from condiff.experiments.speed import TASKS, measure
     from condiff.files import write_text
+    from condiff.reproduce.bench.speed import TASKS, measure
+    from condiff.reproduce.provenance import provenance
 
     if "scale" in tasks:
         if len(tasks) > 1:

@@ -18,9 +18,9 @@ def bench_scale(
 ) -> None:
     """Run what ``out`` does not hold yet and show all of it; see the command's help."""
     from condiff.errors import InvalidInputError, did_you_mean
-    from condiff.experiments.scale import SIZES, exponents, run_sweep
-    from condiff.experiments.scale.methods import METHODS
-    from condiff.experiments.scale.points import CLASSES, LABELS_A_CLASS
+    from condiff.reproduce.bench.scale import SIZES, exponents, run_sweep
+    from condiff.reproduce.bench.scale.methods import METHODS
+    from condiff.reproduce.bench.scale.points import CLASSES, LABELS_A_CLASS
 
     for method in methods:
         if method not in METHODS:
@@ -43,7 +43,7 @@ def bench_scale(
         tell=note,
     )
     if any(row["points"] and row["status"] == "ok" for row in rows) and importlib.util.find_spec("matplotlib"):
-        from condiff.experiments.figures.scale import scale_curves
+        from condiff.reproduce.figures.scale import scale_curves
 
         scale_curves(codec.loads(out.read_text()), out.with_suffix(".png"))
     if json:

@@ -12,8 +12,8 @@ from rich.table import Table
 from condiff.cli.output import console, print_json
 
 if TYPE_CHECKING:
-    from condiff.datasets.node import NodeDataset
     from condiff.diffusion import Certificate
+    from condiff.readers.node import NodeDataset
 
 
 def command(
@@ -55,9 +55,9 @@ def command(
 
 
 def _read(graph: str) -> NodeDataset:
-    from condiff.datasets.graphs import load_graph
-    from condiff.datasets.node import largest_component
-    from condiff.datasets.planetoid import NAMES
+    from condiff.readers.node import largest_component
+    from condiff.reproduce.datasets.graphs import load_graph
+    from condiff.reproduce.datasets.planetoid import NAMES
 
     dataset = load_graph(graph, needs_features=False)
     return largest_component(dataset) if graph in NAMES else dataset

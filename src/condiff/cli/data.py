@@ -9,9 +9,17 @@ from rich.markup import escape
 from rich.table import Table
 
 from condiff.cli.output import console, error_line, print_json
-from condiff.datasets.registry import DATASETS, get_dataset
-from condiff.datasets.sources import DatasetStatus, cache_folder, data_folder, fetch, status, top_folders, verify
 from condiff.errors import DataUnavailableError, InvalidFileError
+from condiff.files import cache_folder
+from condiff.reproduce.datasets.registry import DATASETS, get_dataset
+from condiff.reproduce.datasets.sources import (
+    DatasetStatus,
+    data_folder,
+    fetch,
+    status,
+    top_folders,
+    verify,
+)
 
 app = typer.Typer(
     name="data",

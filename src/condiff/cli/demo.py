@@ -29,9 +29,9 @@ def command(
 
     Example: [bold]condiff demo --draws 20[/bold]
     """
-    from condiff.experiments import demo, figures
-    from condiff.experiments.pool import process_pool
-    from condiff.experiments.provenance import provenance
+    from condiff.reproduce import demo, figures
+    from condiff.reproduce.pool import process_pool
+    from condiff.reproduce.provenance import provenance
 
     figures.require_matplotlib()  # now rather than in a minute
     started = time.perf_counter()

@@ -16,7 +16,7 @@ from condiff.errors import InvalidInputError
 from condiff.files import atomic_path
 
 if TYPE_CHECKING:
-    from condiff.experiments.labelling import ImageLabels
+    from condiff.reproduce.labelling import ImageLabels
 
 
 def command(
@@ -42,7 +42,7 @@ def command(
 
     Example: [bold]condiff fewshot photos --labels labels.csv --out answers.csv[/bold]
     """
-    from condiff.experiments.labelling import label_images
+    from condiff.reproduce.labelling import label_images
 
     if out is not None and out.suffix not in (".csv", ".json"):
         raise InvalidInputError(f"--out must end in .csv or .json, but is {out}")

@@ -12,9 +12,9 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 from condiff.cli.output import console, print_json, typed
-from condiff.datasets.columns import ColumnEncoder
-from condiff.datasets.tables import encode_classes, infer_task, read_table, regression_values
+from condiff.encoders.columns import ColumnEncoder
 from condiff.errors import InvalidInputError
+from condiff.readers.tables import encode_classes, infer_task, read_table, regression_values
 
 if TYPE_CHECKING:
     from condiff.estimators import COINClassifier, COINRegressor
@@ -52,7 +52,7 @@ def command(
     """
     from condiff.estimators import COINClassifier, COINRegressor
     from condiff.estimators.persistence import check_folder
-    from condiff.experiments.provenance import provenance
+    from condiff.reproduce.provenance import provenance
 
     started = time.perf_counter()
     if task not in ("auto", "classification", "regression"):

@@ -17,8 +17,8 @@ from condiff.errors import InvalidInputError
 from condiff.files import atomic_path
 
 if TYPE_CHECKING:
-    from condiff.datasets.series_files import SeriesFile
     from condiff.estimators.backtest import Backtest
+    from condiff.readers.series import SeriesFile
 
 # Regions that the terminal shows; the file has all.
 _SHOWN = 12
@@ -51,9 +51,9 @@ def command(
 
     Example: [bold]condiff forecast cases.csv --edges borders.csv --horizon 3[/bold]
     """
-    from condiff.datasets.series_files import read_series
     from condiff.estimators.backtest import backtest
     from condiff.estimators.forecaster import PanelForecaster
+    from condiff.readers.series import read_series
 
     started = time.perf_counter()
     if not 0 < coverage < 1:

@@ -11,11 +11,11 @@ import numpy as np
 import typer
 
 from condiff.cli.output import console, print_json
-from condiff.datasets.cells import load_pandas
-from condiff.datasets.columns import ColumnEncoder
-from condiff.datasets.tables import read_table
+from condiff.encoders.columns import ColumnEncoder
 from condiff.errors import InvalidFileError, InvalidInputError
 from condiff.files import atomic_path
+from condiff.readers.cells import load_pandas
+from condiff.readers.tables import read_table
 
 
 def command(

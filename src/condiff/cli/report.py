@@ -28,7 +28,7 @@ def command(
 
     Example: [bold]condiff report results/node --out node.html[/bold]
     """
-    from condiff.pages.report import write_report
+    from condiff.reproduce.report.report import write_report
 
     target = folder / "report.html" if out is None else out
     write_report(folder, target, typed())

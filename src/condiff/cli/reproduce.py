@@ -57,15 +57,15 @@ def command(
     [bold]condiff reproduce my_graph.npz --method all --train-per-class 5 --validation-per-class 5[/bold]
     """
     from condiff.cli.sweeping import follow
-    from condiff.experiments import figures
-    from condiff.experiments.cluster import AHEAD, cluster_pool
-    from condiff.experiments.plans import FewShotWish, Wish, plan
-    from condiff.experiments.pool import process_pool
-    from condiff.experiments.provenance import provenance
-    from condiff.experiments.results import STORE, headline, write_results
-    from condiff.experiments.runner import sweep
-    from condiff.experiments.store import Store
-    from condiff.experiments.tables import terminal_table
+    from condiff.reproduce import figures
+    from condiff.reproduce.cluster import AHEAD, cluster_pool
+    from condiff.reproduce.plans import FewShotWish, Wish, plan
+    from condiff.reproduce.pool import process_pool
+    from condiff.reproduce.provenance import provenance
+    from condiff.reproduce.results import STORE, headline, write_results
+    from condiff.reproduce.runner import sweep
+    from condiff.reproduce.store import Store
+    from condiff.reproduce.tables import terminal_table
 
     if jobs is not None and cluster is not None:
         raise InvalidInputError("--jobs is for processes of this machine: leave it out with --cluster")
@@ -126,7 +126,7 @@ def command(
 def _embedded(targets: list[str], features: Path | None, dataset: str | None, backbone: str | None) -> Path:
     """The features of an image set's novel classes, made if they are not in the cache."""
     from condiff.cli.backbone import batches_shown
-    from condiff.experiments.fewshot import embedded
+    from condiff.reproduce.protocols.fewshot import embedded
 
     if targets != ["fewshot"]:
         option = "--dataset" if dataset is not None else "--backbone"
@@ -142,8 +142,8 @@ def _embedded(targets: list[str], features: Path | None, dataset: str | None, ba
 def _decode(targets: list[str], dataset: str | None) -> None:
     """Bring the images of a set to size, showing how that goes; what is wrong with the options is told by the plan."""
     from condiff.cli.backbone import batches_shown
-    from condiff.datasets.image_sets import load_image_set
-    from condiff.datasets.images import PARTS
+    from condiff.readers.images import PARTS
+    from condiff.reproduce.datasets.image_sets import load_image_set
 
     if targets == ["fewshot"] and dataset is not None:
         with batches_shown("images decoded") as shown:

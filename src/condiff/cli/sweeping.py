@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 
-from condiff.experiments.metrics import METRICS
-from condiff.experiments.runner import Progress
-from condiff.experiments.runs import Run
+from condiff.reproduce.metrics import METRICS
+from condiff.reproduce.runner import Progress
+from condiff.reproduce.runs import Run
 
 _SECONDS_BETWEEN_LINES = 30.0
 

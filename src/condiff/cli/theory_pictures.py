@@ -73,14 +73,14 @@ def figures(
 
     Example: [bold]condiff theory figures --out pictures[/bold]
     """
-    from condiff.experiments.figures import require_matplotlib
+    from condiff.reproduce.figures import require_matplotlib
 
     require_matplotlib()
-    from condiff.experiments.evolution import PLANES, evolve
-    from condiff.experiments.figures.evolution import three_times
-    from condiff.experiments.figures.flow import flow_animation
-    from condiff.experiments.figures.scale_space import scale_space
-    from condiff.experiments.scale_space import DeepMoons, photograph
+    from condiff.reproduce.evolution import PLANES, evolve
+    from condiff.reproduce.figures.evolution import three_times
+    from condiff.reproduce.figures.flow import flow_animation
+    from condiff.reproduce.figures.scale_space import scale_space
+    from condiff.reproduce.scale_space import DeepMoons, photograph
 
     evolutions = [evolve(name) for name in PLANES]
     targets = [out / name for name in ("three-times.png", "scale-space.png", "flow.gif")]
@@ -105,9 +105,9 @@ def _smooth_table(
     out: Path | None,
     json: bool,
 ) -> None:
-    from condiff.datasets.columns import ColumnEncoder
-    from condiff.datasets.tables import read_table
+    from condiff.encoders.columns import ColumnEncoder
     from condiff.estimators import COINClassifier, load
+    from condiff.readers.tables import read_table
     from condiff.theory.smoothing import SmoothedClassifier
 
     if out is not None and out.suffix != ".csv":
@@ -155,9 +155,9 @@ def _smooth_table(
 def _smooth_digits(
     noise: float | None, alpha: float, samples: int, points: int, seed: int, out: Path | None, json: bool
 ) -> None:
-    from condiff.experiments.figures import require_matplotlib
-    from condiff.experiments.provenance import provenance
-    from condiff.experiments.robustness import METHODS, NOISES, Protocol, curves
+    from condiff.reproduce.figures import require_matplotlib
+    from condiff.reproduce.provenance import provenance
+    from condiff.reproduce.robustness import METHODS, NOISES, Protocol, curves
 
     if out is not None:
         require_matplotlib()  # now rather than in a minute
@@ -167,7 +167,7 @@ def _smooth_digits(
     protocol = Protocol(points=points, samples=samples, alpha=alpha, seed=seed)
     found = list(progress(curves(noises, protocol), len(noises) * len(METHODS), "curves"))
     if out is not None:
-        from condiff.experiments.figures.certified import certified_curves
+        from condiff.reproduce.figures.certified import certified_curves
 
         content = {"made": provenance(typed()), "curves": found}
         write_text(out / "certified.json", codec.dumps(content, indent=1) + "\n")

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from condiff.convection import residual_network
+from condiff.bases import residual_network
 from condiff.diffusion import Certificate, Euler
 from condiff.distributed.shards import Description, Shard
 from condiff.errors import InvalidInputError
@@ -27,7 +27,7 @@ class Network:
     hidden_features
         Hidden width of the base network; ``input`` keeps the input's.
     activation
-        A name of :data:`condiff.convection.residual.ACTIVATIONS`.
+        A name of :data:`condiff.bases.residual.ACTIVATIONS`.
     seed
         Of the first weights: those of ``COIN.build`` under ``torch.manual_seed``.
     dtype

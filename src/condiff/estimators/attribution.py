@@ -23,7 +23,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from condiff.convection.genewise import GeneWise
+from condiff.bases.genewise import GeneWise
 from condiff.errors import InvalidInputError, StepSizeWarning
 from condiff.graph import laplacian
 from condiff.model import COIN

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from condiff.errors import InvalidInputError
 from condiff.estimators.base import BaseCOIN
-from condiff.estimators.calibration import apply_temperature
 from condiff.estimators.classifier import COINClassifier
 from condiff.estimators.regressor import COINRegressor
+from condiff.uncertainty.calibration import apply_temperature
 
 Array = NDArray[np.float64]
 

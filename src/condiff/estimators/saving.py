@@ -10,7 +10,7 @@ import torch
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from condiff.convection import Residual
+from condiff.bases import Residual
 from condiff.diffusion import Diffusion
 from condiff.errors import InvalidInputError
 from condiff.estimators import persistence

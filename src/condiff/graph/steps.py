@@ -80,7 +80,7 @@ def _run(
     buffers: list[Tensor],
 ) -> None:
     """All layers of one block of columns, from one buffer to the other and back."""
-    from condiff.graph.kernels import euler_rows
+    from condiff.kernels.diffusion import euler_rows
 
     starts, columns, weights = (
         each.detach().numpy() for each in (operator.crow_indices, operator.col_indices, operator.weights)

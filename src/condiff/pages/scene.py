@@ -212,8 +212,8 @@ def table_scene(path: Path, target: str, *, layout: Layout = "auto", seed: int =
 
     An NPZ file may bring its own places in the plane as an array ``embedding`` of two columns.
     """
-    from condiff.datasets.columns import ColumnEncoder
-    from condiff.datasets.tables import encode_classes, read_table
+    from condiff.encoders.columns import ColumnEncoder
+    from condiff.readers.tables import encode_classes, read_table
 
     table = read_table(path)
     codes, classes = encode_classes(table.target(target), f"target column {target!r} of {path}")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from condiff.convection import Residual
+from condiff.bases import Residual
 from condiff.errors import InvalidInputError
 from condiff.theory.flows import gauss_hermite
 from condiff.theory.operators import Array, Function, FunctionOperator, check_times, layers_between
@@ -201,7 +201,7 @@ def residual(drift: Field, dimension: int, *, step: float = 0.125, horizon: floa
 
 
 def residual_of(network: Residual, *, horizon: float = 1.0) -> StochasticNetwork:
-    """The blocks of a :class:`~condiff.convection.Residual`, whose velocity is a block's branch over dt."""
+    """The blocks of a :class:`~condiff.bases.Residual`, whose velocity is a block's branch over dt."""
     blocks, width = list(network.blocks), network.width
     if not blocks or width > 3 or any(getattr(block, "in_features", None) != width for block in blocks):
         raise InvalidInputError("the network needs at least one block, and blocks as wide as its input, at most 3")

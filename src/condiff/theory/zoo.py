@@ -13,7 +13,7 @@ from scipy.stats import poisson
 from sklearn.datasets import make_moons
 from torch import nn
 
-from condiff.convection import Residual
+from condiff.bases import Residual
 from condiff.diffusion import Diffusion, certify
 from condiff.errors import InvalidInputError, did_you_mean
 from condiff.graph import Graph, kernel_graph

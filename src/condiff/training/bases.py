@@ -13,12 +13,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from condiff.convection import Residual
+from condiff.bases import Residual
 from condiff.graph.sparse import SparseMatrix
+from condiff.kernels.threads import one_torch_thread
 from condiff.model import COIN, Head, apply_head
 from condiff.training.compiled import is_available
 from condiff.training.gram import in_blocks
-from condiff.training.threads import one_torch_thread
 
 #: Nodes of a batch: the activations of 64 hidden units take 2 MB.
 BATCH = 8192
@@ -85,7 +85,7 @@ class CompiledBases(Bases):
     """
 
     def __init__(self, models: Sequence[COIN], x: Tensor | SparseMatrix, dtype: torch.dtype) -> None:
-        from condiff.training.vectors import WIDTH
+        from condiff.kernels.vectors import WIDTH
 
         super().__init__(models, x, dtype)
         assert isinstance(x, Tensor)
@@ -97,7 +97,7 @@ class CompiledBases(Bases):
         self._parts = list(pairwise(bounds))
 
     def _fill(self, out: Tensor) -> None:
-        from condiff.training.bases_kernels import outputs
+        from condiff.kernels.bases import outputs
 
         order, weights = self._order(), self._weights()
         biases = torch.stack([own[-1] for own in self._own()]).detach()
@@ -111,7 +111,7 @@ class CompiledBases(Bases):
 
     @torch.no_grad()
     def backward(self, to_u: Tensor, u: Tensor) -> None:
-        from condiff.training.bases_kernels import add_gradients
+        from condiff.kernels.bases import add_gradients
 
         order, weights = self._order(), self._weights()
 

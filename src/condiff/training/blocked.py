@@ -21,10 +21,11 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from condiff.convection import Residual
+from condiff.bases import Residual
 from condiff.errors import InvalidInputError
 from condiff.graph import Laplacian
 from condiff.graph.sparse import Pattern, SparseMatrix
+from condiff.kernels.threads import one_torch_thread
 from condiff.model import COIN, apply_head
 from condiff.training.compiled import CompiledBlocks, is_available
 from condiff.training.descent import Descent
@@ -33,7 +34,6 @@ from condiff.training.projected import projection
 from condiff.training.reference import History
 from condiff.training.settings import Training
 from condiff.training.stopping import EarlyStopping, Snapshot
-from condiff.training.threads import one_torch_thread
 
 # Hidden units and nodes of a block: its part of the weights (64 columns) and of the activations (256 KB) fit the
 # second-level cache. Measured on the three citation graphs; half or double is within a few per cent.

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from condiff.convection import Residual
+from condiff.bases import Residual
 from condiff.graph.sparse import SparseMatrix
 from condiff.model import COIN
 from condiff.training.settings import Training
@@ -42,8 +42,8 @@ class CompiledBlocks:
     """
 
     def __init__(self, model: COIN, x: SparseMatrix, settings: Training) -> None:
-        from condiff.training import kernels
-        from condiff.training.vectors import WIDTH
+        from condiff.kernels import blocks as kernels
+        from condiff.kernels.vectors import WIDTH
 
         self._kernels = kernels
         base = model.convection
@@ -191,7 +191,7 @@ def _csr(x: SparseMatrix) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
 
 
 def _tiles(x: SparseMatrix) -> tuple[NDArray[Any], ...]:
-    """The transposed inputs in tiles of nodes, for :func:`condiff.training.kernels.step`."""
+    """The transposed inputs in tiles of nodes, for :func:`condiff.kernels.blocks.step`."""
     nodes, features, values = x.pattern.rows.numpy(), x.pattern.columns.numpy(), x.values.numpy()
     bounds = np.append(np.arange(0, x.shape[0], _TILE), x.shape[0])
     tile = nodes // _TILE

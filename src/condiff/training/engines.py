@@ -13,8 +13,8 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from condiff.convection import Residual
-from condiff.convection.genewise import GeneWise
+from condiff.bases import Residual
+from condiff.bases.genewise import GeneWise
 from condiff.errors import InvalidInputError
 from condiff.graph import Laplacian, laplacian
 from condiff.graph.sparse import SparseMatrix

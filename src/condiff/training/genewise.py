@@ -20,7 +20,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from condiff.convection.genewise import GeneWise
+from condiff.bases.genewise import GeneWise
 from condiff.errors import InvalidInputError
 from condiff.graph import laplacian
 from condiff.graph.sparse import SparseMatrix

@@ -22,14 +22,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from condiff.convection import Residual
+from condiff.bases import Residual
 from condiff.errors import InvalidInputError
+from condiff.kernels.threads import one_torch_thread
 from condiff.model import COIN
 from condiff.training.compiled import is_available
 from condiff.training.losses import pointwise_loss
 from condiff.training.reference import History
 from condiff.training.settings import Training
-from condiff.training.threads import one_torch_thread
 
 #: Bytes that the wide weights of a batch may take.
 _ROOM = 256 * 2**20
@@ -138,7 +138,7 @@ class _Fresh(NamedTuple):
         sizes = [math.prod(shape) for shape in shapes]
         drawn = torch.empty(sum(sizes))
         if is_available():
-            from condiff.training.draw_kernels import fill_uniform
+            from condiff.kernels.draw import fill_uniform
 
             fill_uniform(drawn.numpy(), self.seed & 0xFFFFFFFF, -bound, bound)
         else:
@@ -156,8 +156,8 @@ def _fit(x: Tensor, rows: Tensor, target: Tensor, first: First, settings: Traini
 
 
 def _fit_compiled(x: Tensor, rows: Tensor, target: Tensor, first: First, settings: Training) -> list[Fitted]:
-    from condiff.training.gram_kernels import train
-    from condiff.training.vectors import WIDTH
+    from condiff.kernels.gram import train
+    from condiff.kernels.vectors import WIDTH
 
     x, rows, target = x.contiguous(), rows.contiguous(), target.long().contiguous()
     gram, n_features = (x @ x.mT).numpy(), x.shape[-1]

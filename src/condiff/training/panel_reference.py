@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from condiff.convection import Bottleneck
+from condiff.bases import Bottleneck
 from condiff.diffusion import Diffusion, Euler
 from condiff.diffusion.stability import check_step
 from condiff.errors import InvalidInputError

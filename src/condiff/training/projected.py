@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from condiff.convection import Residual
+from condiff.bases import Residual
 from condiff.diffusion import Diffusion
 from condiff.errors import InvalidInputError
 from condiff.graph import Laplacian

@@ -1,5 +1,0 @@
-"""The base networks: residual networks, each an explicit Euler step of a convection equation."""
-
-from condiff.convection.residual import ACTIVATIONS, Bottleneck, Residual, residual_network
-
-__all__ = ["ACTIVATIONS", "Bottleneck", "Residual", "residual_network"]

@@ -1,0 +1,1 @@
+"""Every compiled loop, and the vector values that they share."""

@@ -1,0 +1,1 @@
+"""A user's files as tables, graphs, series and images."""

@@ -1,0 +1,86 @@
+"""What a method for few-shot tasks is: a frozen dataclass of its settings that can solve a problem, or many."""
+
+from __future__ import annotations
+
+import re
+import time
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from condiff.errors import InvalidInputError
+from condiff.reproduce.baselines.fewshot.problem import FewShotProblem, Tasks
+from condiff.reproduce.baselines.method import Method
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a method says of the queries of a task, and what that took.
+
+    Parameters
+    ----------
+    scores
+        (queries, ways), float32: the class of the highest is the answer.
+    epochs
+        Epochs or iterations that were run; 0 where a method has none.
+    seconds
+        The time that the task took; tasks that were solved together share theirs alike.
+    """
+
+    scores: Tensor
+    epochs: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class FewShotMethod(Method):
+    """A method for few-shot tasks; the name that settings are recommended for tells the shots, as in ``cub-5shot``."""
+
+    @abstractmethod
+    def solve(self, problem: FewShotProblem, seed: int) -> Outcome:
+        """Score the queries of a task; the same seed gives the same bytes."""
+
+    def solve_batch(self, problems: Sequence[FewShotProblem], seeds: Sequence[int]) -> list[Outcome]:
+        """Solve tasks, each as :meth:`solve` would; here, one after another."""
+        return [self.solve(problem, seed) for problem, seed in zip(problems, seeds, strict=True)]
+
+
+@dataclass(frozen=True)
+class BatchedMethod(FewShotMethod):
+    """A method that solves tasks of one shape together, because that is faster; they do not see each other."""
+
+    #: As many tasks as are solved at once: what they need should stay near the processor.
+    at_once: ClassVar[int] = 50
+
+    @abstractmethod
+    def scores(self, tasks: Tasks, seeds: Sequence[int]) -> Tensor:
+        """(tasks, queries, ways): the class of the highest is the answer."""
+
+    @property
+    def iterations(self) -> int:
+        """Epochs or iterations of a task."""
+        return 0
+
+    def solve(self, problem: FewShotProblem, seed: int) -> Outcome:
+        return self.solve_batch([problem], [seed])[0]
+
+    def solve_batch(self, problems: Sequence[FewShotProblem], seeds: Sequence[int]) -> list[Outcome]:
+        if len(problems) != len(seeds):
+            raise InvalidInputError(f"there are {len(problems)} tasks but {len(seeds)} seeds")
+        outcomes: list[Outcome] = []
+        for start in range(0, len(problems), self.at_once):
+            part = slice(start, start + self.at_once)
+            started = time.perf_counter()
+            found = self.scores(Tasks.of(problems[part]), seeds[part]).float()
+            seconds = (time.perf_counter() - started) / len(found)
+            outcomes += [Outcome(scores, self.iterations, seconds) for scores in found]
+        return outcomes
+
+
+def shots_of(dataset: str) -> int:
+    """The number of labelled examples a class in a name such as ``cub-5shot``; 1 where it tells none."""
+    found = re.search(r"(\d+)shot", dataset)
+    return int(found[1]) if found else 1

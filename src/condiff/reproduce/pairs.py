@@ -1,0 +1,94 @@
+"""Methods compared split by split: what is common to a split, such as a lucky training set, cancels."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from condiff.errors import InvalidInputError, did_you_mean
+from condiff.reproduce.metrics import metric
+from condiff.reproduce.runs import Run
+from condiff.reproduce.summary import labels, method_place
+
+Pair = dict[str, Any]
+
+
+def paired(runs: Iterable[Run], metrics: Sequence[str], reference: str = "COIN") -> list[Pair]:
+    """What a method is ahead of every other, over the splits that both were run on; in the paper's order.
+
+    Initialisations of a split are averaged first. Each row has ``reference``, ``method``, ``settings`` (the method's),
+    ``metric``, ``splits``, ``difference`` (the mean of the splits' differences, positive where the reference is
+    better), ``stderr`` (of that mean; None for one split) and ``wins`` (splits on which the reference is better; one
+    without a difference is half of one). A reference with several settings is taken with those of the most runs.
+    """
+    runs = list(runs)
+    if len({(run.task, run.dataset) for run in runs}) > 1:
+        raise InvalidInputError("splits of different data sets cannot be paired: give the runs of one")
+    cells: dict[tuple[str, str], dict[int, list[Run]]] = defaultdict(lambda: defaultdict(list))
+    for run in runs:
+        cells[run.method, json.dumps(run.settings, sort_keys=True)][run.split].append(run)
+    own = [key for key in cells if key[0] == reference]
+    if not own:
+        known = list(dict.fromkeys(name for name, _ in cells))
+        raise InvalidInputError(f"there is no run of {reference!r} to compare with{did_you_mean(reference, known)}")
+    chosen = max(own, key=lambda key: sum(map(len, cells[key].values())))
+    others = sorted((key for key in cells if key != chosen), key=lambda key: method_place(runs[0].task, key[0]))
+    found = [_pair(cells[chosen], cells[key], name) for name in metrics for key in others]
+    return [pair for pair in found if pair["splits"]]
+
+
+def pairs_markdown(pairs: Sequence[Pair]) -> str:
+    """A line a method and two columns a metric: difference with its standard error, and splits won."""
+    if not pairs:
+        raise InvalidInputError("there are no methods to compare")
+    names = list(dict.fromkeys(pair["metric"] for pair in pairs))
+    titles = [title for name in names for title in (metric(name).title, "won")]
+    lines = [
+        f"| {pairs[0]['reference']} against | " + " | ".join(titles) + " |",
+        "| --- |" + " ---: |" * len(titles),
+    ]
+    rows: dict[str, dict[str, Pair]] = defaultdict(dict)
+    for pair, label in zip(pairs, labels(pairs), strict=True):
+        rows[label][pair["metric"]] = pair
+    for label, cells in rows.items():
+        texts = [text for name in names for text in _texts(cells.get(name))]
+        lines.append(f"| {label} | " + " | ".join(texts) + " |")
+    return "\n".join(lines)
+
+
+def _pair(ours: dict[int, list[Run]], theirs: dict[int, list[Run]], name: str) -> Pair:
+    one, two = _by_split(ours, name), _by_split(theirs, name)
+    sign = 1 if metric(name).higher_is_better else -1
+    differences = [sign * (one[split] - two[split]) for split in sorted(one.keys() & two.keys())]
+    first, other = next(iter(ours.values()))[0], next(iter(theirs.values()))[0]
+    return {
+        "task": first.task,
+        "dataset": first.dataset,
+        "reference": first.method,
+        "method": other.method,
+        "settings": other.settings,
+        "metric": name,
+        "splits": len(differences),
+        "difference": statistics.fmean(differences) if differences else None,
+        "stderr": statistics.stdev(differences) / math.sqrt(len(differences)) if len(differences) > 1 else None,
+        "wins": sum((value > 0) + 0.5 * (value == 0) for value in differences),
+    }
+
+
+def _by_split(runs: dict[int, list[Run]], name: str) -> dict[int, float]:
+    values = {split: [run.metrics[name] for run in found if name in run.metrics] for split, found in runs.items()}
+    return {split: statistics.fmean(found) for split, found in values.items() if found}
+
+
+def _texts(pair: Pair | None) -> tuple[str, str]:
+    if pair is None:
+        return "-", "-"
+    judged = metric(pair["metric"], pair["task"])
+    text = judged.difference_text(pair["difference"])
+    if pair["stderr"] is not None:
+        text += f" ± {judged.text(pair['stderr'])}"
+    return text, f"{pair['wins']:g} of {pair['splits']}"

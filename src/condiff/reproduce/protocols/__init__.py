@@ -1,0 +1,1 @@
+"""The paper's applications, one protocol a file."""

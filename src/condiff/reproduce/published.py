@@ -1,0 +1,89 @@
+"""The figures that the paper published, to be shown beside what was measured here."""
+
+from __future__ import annotations
+
+import csv
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+#: Our names of the backbones that the paper has, and its own.
+_BACKBONES = {"resnet18": "ResNet-18", "wrn28_10": "WRN"}
+
+
+@dataclass(frozen=True)
+class Published:
+    """A published value; the spread is None where the paper gives none."""
+
+    value: float
+    spread: float | None
+
+
+@dataclass(frozen=True)
+class PublishedMethod:
+    """A line of a published table: the method and the group under which it stands, empty where there are no groups."""
+
+    name: str
+    group: str
+
+
+def published(task: str, dataset: str, method: str, metric: str, *, group: str | None = None) -> Published | None:
+    """What the paper reports, by the names of its tables.
+
+    None where the paper reports nothing, and where it reports one method in several groups (few-shot learning: one for
+    each backbone) but no ``group`` says which is meant.
+    """
+    found = _values().get((task, dataset, method, metric), {})
+    if group is not None:
+        return found.get(group)
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
+def published_place(task: str, dataset: str) -> tuple[str, str | None]:
+    """A data set as the paper calls it, and the group of its table to compare with; None where any will do.
+
+    Few-shot tasks are measured as ``cub-resnet18-5shot``; the paper has the data set ``cub-5shot`` and a group for each
+    backbone. Other backbones are not compared with anything.
+    """
+    found = re.fullmatch(r"(.+)-([^-]+)-(\d+shot)", dataset) if task == "fewshot" else None
+    if found and found[2] in _BACKBONES:
+        return f"{found[1]}-{found[3]}", _BACKBONES[found[2]]
+    return dataset, None
+
+
+@cache
+def methods(task: str) -> tuple[PublishedMethod, ...]:
+    """The lines of a task's table in the paper's order; none for a task that it does not have."""
+    lines = dict.fromkeys((row["method"], row["group"]) for row in _rows() if row["task"] == task)
+    # Times and memory are in the file without the group, which the same method's accuracy has told before.
+    grouped = {name for name, group in lines if group}
+    return tuple(PublishedMethod(name, group) for name, group in lines if group or name not in grouped)
+
+
+@cache
+def datasets(task: str) -> tuple[str, ...]:
+    """A task's data sets in the paper's order."""
+    return tuple(dict.fromkeys(row["dataset"] for row in _rows() if row["task"] == task))
+
+
+@cache
+def tasks() -> tuple[str, ...]:
+    """The paper's tasks in its order."""
+    return tuple(dict.fromkeys(row["task"] for row in _rows()))
+
+
+@cache
+def _values() -> dict[tuple[str, str, str, str], dict[str, Published]]:
+    values: dict[tuple[str, str, str, str], dict[str, Published]] = {}
+    for row in _rows():
+        key = row["task"], row["dataset"], row["method"], row["metric"]
+        spread = float(row["spread"]) if row["spread"] else None
+        values.setdefault(key, {})[row["group"]] = Published(float(row["value"]), spread)
+    return values
+
+
+@cache
+def _rows() -> tuple[dict[str, str], ...]:
+    text = files("condiff.reproduce").joinpath("published.csv").read_text(encoding="utf-8")
+    return tuple(csv.DictReader(text.splitlines()))

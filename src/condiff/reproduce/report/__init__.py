@@ -1,0 +1,1 @@
+"""Results folders as pages to look at."""

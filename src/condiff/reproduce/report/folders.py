@@ -1,0 +1,109 @@
+"""Reading a results folder for its report, without changing a byte of it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import tempfile
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from condiff.errors import InvalidFileError
+from condiff.reproduce.metrics import METRICS
+from condiff.reproduce.results import STORE
+from condiff.reproduce.runs import Run
+from condiff.reproduce.store import Store
+from condiff.reproduce.summary import Row, summarise
+
+SUMMARY = "summary.json"
+_NEEDED = ("task", "dataset", "method", "metric", "mean", "std", "runs", "published", "difference", "settings")
+
+
+@dataclass(frozen=True)
+class Results:
+    """What a sweep left behind.
+
+    Attributes
+    ----------
+    name
+        The folder's.
+    rows, runs
+        The summary, and every run where the store is there.
+    made, makers
+        What wrote the folder, and what made the runs.
+    claims
+        Findings that were tested, where there are any.
+    """
+
+    name: str
+    rows: list[Row]
+    runs: list[Run] = field(default_factory=list)
+    made: dict[str, Any] = field(default_factory=dict)
+    makers: list[dict[str, Any]] = field(default_factory=list)
+    claims: list[dict[str, Any]] = field(default_factory=list)
+
+
+def is_results(folder: Path) -> bool:
+    """Whether the folder has runs or a summary of them."""
+    return (folder / STORE).is_file() or (folder / SUMMARY).is_file()
+
+
+def read_results(folder: Path) -> Results:
+    """Read the store, the summary, the claims and what made them, as far as they are there."""
+    summary = _rows(folder / SUMMARY) if (folder / SUMMARY).is_file() else []
+    runs, makers = _runs(folder / STORE) if (folder / STORE).is_file() else ([], [])
+    rows = summary
+    if runs:
+        # The store may hold more than the last summary; which metrics matter is for the summary to say.
+        wanted = {row["metric"] for row in summary} or set(METRICS)
+        rows = [row for row in summarise(runs) if row["metric"] in wanted]
+    if not rows:
+        raise InvalidFileError(f"{folder} holds no finished run: run its command first, and this one again")
+    unknown = next((row["metric"] for row in rows if row["metric"] not in METRICS), None)
+    if unknown is not None:
+        raise InvalidFileError(f"{folder} measures {unknown!r}, which this version of condiff does not know")
+    made = _json(folder / "provenance.json", dict) if (folder / "provenance.json").is_file() else {}
+    claims = _json(folder / "claims.json", list) if (folder / "claims.json").is_file() else []
+    return Results(folder.resolve().name, rows, runs, made, makers, claims)
+
+
+def _json(path: Path, kind: type) -> Any:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise InvalidFileError(f"{path} is damaged or not JSON ({error}): make the results again") from error
+    if not isinstance(content, kind):
+        raise InvalidFileError(f"{path} is not a JSON {'object' if kind is dict else 'list'}: make the results again")
+    return content
+
+
+def _rows(path: Path) -> list[Row]:
+    rows: list[Row] = _json(path, list)
+    for row in rows:
+        missing = [name for name in _NEEDED if not isinstance(row, dict) or name not in row]
+        if missing:
+            raise InvalidFileError(f"{path} is no summary of runs: a row lacks {missing[0]!r}; make the results again")
+    return rows
+
+
+def _runs(path: Path) -> tuple[list[Run], list[dict[str, Any]]]:
+    # Opening a store prepares it for writing, and would touch a file that is only to be looked at: look at a copy.
+    with tempfile.TemporaryDirectory(prefix="condiff-report-") as folder:
+        copy = Path(folder) / STORE
+        try:
+            _copy(path, copy)
+        except sqlite3.Error as error:
+            raise InvalidFileError(f"{path} cannot be read as a store of runs ({error})") from error
+        with Store(copy) as store:
+            return store.runs(), store.makers()
+
+
+def _copy(path: Path, target: Path) -> None:
+    log = path.with_name(f"{path.name}-wal")
+    # Only where a sweep is going on is there a log to be read too; else the file is all, and nothing is put beside it.
+    how = "mode=ro" if log.is_file() and log.stat().st_size else "immutable=1"
+    place = f"{path.resolve().as_uri()}?{how}"
+    with closing(sqlite3.connect(place, uri=True)) as source, closing(sqlite3.connect(target)) as found:
+        source.backup(found)

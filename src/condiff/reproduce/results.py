@@ -1,0 +1,64 @@
+"""The folder that a sweep leaves behind: its store, and what people read of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from condiff.files import write_text
+from condiff.reproduce.runs import Run
+from condiff.reproduce.summary import Row, summarise
+from condiff.reproduce.tables import csv_text, latex, markdown
+
+STORE = "runs.sqlite"
+
+
+def headline(runs: Sequence[Run], metrics: Sequence[str]) -> list[Row]:
+    """The rows of these metrics; what else a run measured stays in the store."""
+    return [row for row in summarise(runs) if row["metric"] in metrics]
+
+
+def write_results(
+    folder: Path,
+    rows: Sequence[Row],
+    made: dict[str, str],
+    *,
+    makers: Sequence[dict[str, Any]] = (),
+    splits: Sequence[dict[str, Any]] = (),
+    texts: Mapping[str, str] | None = None,
+) -> list[Path]:
+    """Write the summary as JSON, CSV, Markdown and LaTeX, with what made it; each file whole or not at all.
+
+    Parameters
+    ----------
+    folder, rows
+        Where, and the rows of the summary.
+    made
+        What wrote these files.
+    makers
+        What made the runs, which may be many commands: see :meth:`Store.makers`.
+    splits
+        For the record, one line each.
+    texts
+        Files beside these, by name.
+    """
+    line = f"Made by `{made['command']}` on {made['date']} ({made['machine']}; torch {made['torch']})."
+    written = {
+        "summary.json": json.dumps(list(rows), indent=2, allow_nan=False) + "\n",
+        "summary.csv": csv_text(rows),
+        "table.md": f"{markdown(rows)}\n\n{line}\n",
+        "table.tex": f"% {line}\n{latex(rows)}",
+        "provenance.json": json.dumps({**made, "runs_made_by": list(makers)}, indent=2) + "\n",
+    }
+    if splits:
+        columns = list(splits[0])
+        written["splits.csv"] = "".join(
+            ",".join(str(value) for value in values) + "\n"
+            for values in [columns, *([split[column] for column in columns] for split in splits)]
+        )
+    written |= texts or {}
+    for name, text in written.items():
+        write_text(folder / name, text)
+    return [folder / name for name in written]

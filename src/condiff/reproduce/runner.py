@@ -1,0 +1,104 @@
+"""Run what the store does not hold yet, on any executor, and keep each run as soon as it is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from dataclasses import dataclass
+from itertools import islice
+from typing import Protocol
+
+from condiff.errors import CondiffError
+from condiff.reproduce.runs import Run
+from condiff.reproduce.store import Key, Store
+
+
+class Job(Protocol):
+    """One run to be made: it can be pickled, and says under which key its run is held."""
+
+    @property
+    def key(self) -> Key: ...
+
+    def run(self) -> Run:
+        """Do the work; the result depends on the job alone."""
+        ...
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A run that is there, whether it was made just now or held already."""
+
+    run: Run
+    done: int
+    total: int
+    #: Of these, how many were held before this sweep began.
+    held: int
+
+
+def sweep(
+    jobs: Sequence[Job],
+    store: Store,
+    executor: Executor,
+    made: dict[str, str],
+    *,
+    ahead: int = 64,
+) -> Iterator[Progress]:
+    """Yield every run of ``jobs`` as it is there; those that the store holds come first and cost nothing.
+
+    Parameters
+    ----------
+    jobs
+        What to run, in the order in which it should be begun.
+    store
+        Where runs are kept; each is written before it is yielded.
+    executor
+        Any ``concurrent.futures.Executor``: a process pool, Dask's ``client.get_executor()``, MPI's pool.
+    made
+        What made the runs (versions, date), kept beside each.
+    ahead
+        How many jobs are handed over before their turn.
+
+    Raises
+    ------
+    CondiffError
+        If workers die, or once all else is done, if runs failed.
+    """
+    held = store.find(job.key for job in jobs)
+    done, first = 0, len(held)
+    for job in jobs:
+        if job.key.digest in held:
+            done += 1
+            yield Progress(held[job.key.digest], done, len(jobs), first)
+    missing = iter([job for job in jobs if job.key.digest not in held])
+    waiting: dict[Future[Run], Job] = {}
+    failures: list[tuple[Job, Exception]] = []
+    while True:
+        for job in islice(missing, ahead - len(waiting)):
+            waiting[executor.submit(_run, job)] = job
+        if not waiting:
+            break
+        for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+            job = waiting.pop(future)
+            try:
+                run = future.result()
+            except BrokenExecutor as error:
+                raise CondiffError(
+                    "a worker process died, perhaps for want of memory; what was finished is kept, and the same "
+                    "command goes on from there (try fewer --jobs)"
+                ) from error
+            except Exception as error:
+                failures.append((job, error))
+                continue
+            store.add(job.key, run, made)
+            done += 1
+            yield Progress(run, done, len(jobs), first)
+    if failures:
+        failed, cause = failures[0]
+        raise CondiffError(
+            f"{len(failures)} of {len(jobs)} runs failed, the others are kept; the first was {failed.key.method} on "
+            f"{failed.key.dataset}, split {failed.key.split}, init {failed.key.init}: {type(cause).__name__}: {cause}"
+        ) from cause
+
+
+def _run(job: Job) -> Run:
+    return job.run()

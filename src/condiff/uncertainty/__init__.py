@@ -1,0 +1,1 @@
+"""How sure an answer is: calibration, and what would make it surer."""

@@ -1,0 +1,43 @@
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import pytest
+import torch
+
+from condiff.kernels.threads import one_torch_thread
+
+
+@pytest.fixture(autouse=True)
+def two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_torch_works_alone_inside_and_is_itself_again_outside():
+    with one_torch_thread():
+        assert torch.get_num_threads() == 1
+        with one_torch_thread():
+            assert torch.get_num_threads() == 1
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == 2
+
+
+def test_an_error_gives_the_threads_back():
+    with pytest.raises(ValueError, match="inside"), one_torch_thread():
+        raise ValueError("inside")
+    assert torch.get_num_threads() == 2
+
+
+def test_fits_that_overlap_leave_the_number_as_it_was():
+    both = Barrier(2)
+
+    def overlap(_: int) -> None:
+        both.wait()
+        with one_torch_thread():
+            both.wait()
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(overlap, range(2)))
+    assert torch.get_num_threads() == 2

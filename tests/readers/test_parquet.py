@@ -1,0 +1,184 @@
+"""A Parquet file is a table like any other, and is never held as a whole."""
+
+from __future__ import annotations
+
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pd = pytest.importorskip("pandas", reason="pandas is not installed")
+pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+
+from condiff.encoders.columns import ColumnEncoder  # noqa: E402
+from condiff.errors import InvalidFileError, InvalidInputError  # noqa: E402
+from condiff.readers import parquet  # noqa: E402
+from condiff.readers.parquet import ParquetColumns  # noqa: E402
+from condiff.readers.tables import Table, read_table  # noqa: E402
+
+
+def messy(n: int = 30) -> Any:
+    """Scalar columns of every kind, with gaps."""
+    rng = np.random.default_rng(0)
+    age = rng.normal(40, 10, n)
+    age[:5] = np.nan
+    return pd.DataFrame(
+        {
+            "patient_id": [f"p{i:03}" for i in range(n)],
+            "age": age,
+            "visits": pd.array([None, *rng.integers(0, 9, n - 1)], dtype="Int64"),
+            "smoker": rng.random(n) > 0.5,
+            "city": pd.Categorical(np.repeat(["Oslo", "Bergen", "Bodø"], n // 3)),
+            "seen": pd.date_range("2024-01-01", periods=n),
+            "name": [f"person {i}" for i in range(n)],
+            "kind": ["cat", "dog", None] * (n // 3),
+        }
+    )
+
+
+@pytest.mark.parametrize("cells", [1, 120, 1 << 22])
+def test_batches_are_encoded_as_the_whole_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cells: int) -> None:
+    monkeypatch.setattr(parquet, "_CELLS", cells)
+    frame = messy()
+    vectors = np.random.default_rng(1).normal(size=(30, 9))
+    vectors[3, 4] = np.nan
+    lists = vectors.tolist()
+    lists[7], vectors[7] = None, np.nan
+    frame.assign(v=lists).to_parquet(tmp_path / "t.parquet", index=False, row_group_size=12)
+    entries = pd.DataFrame(vectors, columns=[f"v[{i}]" for i in range(9)])
+    whole = Table(tmp_path / "t.parquet", frame=pd.concat([frame, entries], axis=1))
+    table = read_table(tmp_path / "t.parquet")
+    assert table.columns == whole.columns
+    assert table.n_rows == 30
+    encoder, expected = (ColumnEncoder.fit(each, exclude=["kind"]) for each in (table, whole))
+    assert encoder.report() == expected.report()
+    assert encoder.columns == expected.columns
+    found = encoder.transform(table)
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, expected.transform(whole).astype(np.float32))
+    assert encoder.row_ids(table) == expected.row_ids(whole)
+    assert table.target("kind").tolist() == whole.target("kind").tolist()
+    # A model that was fitted on another kind of file asks for its own precision.
+    np.testing.assert_array_equal(expected.transform(table), expected.transform(whole))
+    np.testing.assert_array_equal(encoder.transform(whole), found)
+    np.testing.assert_array_equal(ColumnEncoder.from_dict(encoder.to_dict()).transform(table), found)
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", "int8", "int64", "bool"])
+@pytest.mark.parametrize("fixed", [False, True])
+def test_lists_of_every_kind_of_number(tmp_path: Path, kind: str, fixed: bool) -> None:
+    values = (100 * np.random.default_rng(0).normal(size=(20, 9))).astype(kind)
+    lists = [None, *values[1:].tolist()]
+    entry = pa.from_numpy_dtype(values.dtype)
+    column = pa.array(lists, type=pa.list_(entry, 9) if fixed else pa.list_(entry))
+    pq.write_table(pa.table({"v": column}), tmp_path / "t.parquet")
+    table = ParquetColumns(tmp_path / "t.parquet")
+    assert table.names == tuple(f"v[{i}]" for i in range(9))
+    for i, name in enumerate(table.names):
+        read = table.column(name).to_numpy()
+        assert np.isnan(read[0])
+        np.testing.assert_array_equal(read[1:], values[1:, i])
+
+
+def test_a_sparse_encoding_is_put_together_from_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = pd.DataFrame({"word": [f"w{i % 300}" for i in range(3000)], "size": np.arange(3000) % 7 + 0.5})
+    frame.to_parquet(tmp_path / "t.parquet", index=False)
+    table, whole = read_table(tmp_path / "t.parquet"), Table(tmp_path / "t.parquet", frame=frame)
+    encoder, expected = ColumnEncoder.fit(table, keep=["word"]), ColumnEncoder.fit(whole, keep=["word"])
+    assert encoder.sparse
+    monkeypatch.setattr(parquet, "_CELLS", 2500)
+    found = encoder.transform(table)
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found.toarray(), expected.transform(whole).toarray().astype(np.float32))
+
+
+# What it has given out must not outlive it.
+POOL = pa.proxy_memory_pool(pa.default_memory_pool())
+
+
+def peak_of_encoding(path: Path) -> tuple[int, np.ndarray]:
+    """Bytes that numpy and pyarrow held at the most while a file became a matrix, and the matrix."""
+    usual = pa.default_memory_pool()
+    pa.set_memory_pool(POOL)
+    tracemalloc.start()
+    try:
+        table = read_table(path)
+        matrix = ColumnEncoder.fit(table, exclude=["kind"]).transform(table)
+        return tracemalloc.get_traced_memory()[1] + POOL.max_memory(), np.asarray(matrix)
+    finally:
+        tracemalloc.stop()
+        pa.set_memory_pool(usual)
+
+
+def test_the_matrix_is_all_that_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet, "_CELLS", 1 << 15)
+    rng = np.random.default_rng(0)
+    n, width = 10_000, 48
+    columns = {f"x{i}": rng.normal(size=n) for i in range(16)}
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(rng.normal(size=n * width).astype(np.float32)), width)
+    path = tmp_path / "t.parquet"
+    content = pa.table({**columns, "v": vectors, "kind": np.arange(n) % 2})
+    pq.write_table(content, path, row_group_size=n, use_dictionary=False)
+    del columns, vectors, content
+    peak, matrix = peak_of_encoding(path)
+    assert matrix.shape == (n, 64)
+    # As a frame of pandas it was 3.8 times a matrix of twice the precision.
+    assert peak < 2.5 * matrix.nbytes
+
+
+def test_rows_in_messages_count_from_the_first_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet, "_CELLS", 4)
+    encoder = ColumnEncoder.fit(Table(Path("t.csv"), frame=pd.DataFrame({"a": [0.5, 1.0, 2.0]})))
+    pq.write_table(pa.table({"a": ["1"] * 9 + ["many"]}), tmp_path / "t.parquet")
+    with pytest.raises(InvalidInputError, match="column 'a', row 10: 'many' is not a number"):
+        encoder.transform(read_table(tmp_path / "t.parquet"))
+
+
+def test_an_index_with_a_name_is_a_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet, "_CELLS", 2)
+    path, frame = tmp_path / "t.parquet", pd.DataFrame({"a": [0.5, 1.5, 2.5]})
+    for index, names in (
+        (pd.RangeIndex(3), ("a",)),
+        (pd.RangeIndex(5, 8, name="row_id"), ("row_id", "a")),
+        (pd.Index(["x", "y", "z"]), ("a",)),
+        (pd.Index(["x", "y", "z"], name="row_id"), ("row_id", "a")),
+    ):
+        frame.set_axis(index).to_parquet(path)
+        table = read_table(path)
+        assert table.columns == names
+        encoder = ColumnEncoder.fit(table, keep=["a"])
+        expected = [str(row) for row in index] if index.name else [1, 2, 3]
+        assert encoder.row_ids(table) == expected
+        read = [value for _, rows in table.batches([names[0]]) for value in rows[names[0]]]
+        assert read == (list(index) if index.name else frame["a"].tolist())
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"v": [[1.0], [1.0, 2.0]]}, r"column 'v' holds list<.*number lists of one length"),
+        ({"v": [["a"], ["b"]]}, "column 'v' holds list<.*: string>"),
+        ({"v": [b"a", b"b"]}, "column 'v' holds binary"),
+        ({"v": [{"a": 1}, {"a": 2}]}, "column 'v' holds struct"),
+        ({"v": pa.array([None, None], type=pa.list_(pa.float32()))}, "number lists of one length"),
+        ({"v": [[1.0], [2.0]], "v[0]": [1, 2]}, r"more than one column named 'v\[0\]'"),
+    ],
+)
+def test_what_cannot_be_a_column_is_named(tmp_path: Path, columns: dict[str, Any], message: str) -> None:
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    with pytest.raises(InvalidFileError, match=message):
+        read_table(tmp_path / "t.parquet")
+
+
+def test_a_file_that_ends_early(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"a": np.random.default_rng(0).normal(size=50_000)}), path)
+    raw = bytearray(path.read_bytes())
+    raw[1000:200_000] = bytes(199_000)
+    path.write_bytes(raw)
+    table = read_table(path)
+    with pytest.raises(InvalidFileError, match="not a readable Parquet file"):
+        table.column("a")
