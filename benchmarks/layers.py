@@ -19,6 +19,7 @@ from pathlib import Path
 
 import torch
 
+from condiff import kernels
 from condiff.files import write_text
 from condiff.graph import kernel_graph
 from condiff.graph.approximate import CellIndex
@@ -96,7 +97,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
-    if not util.find_spec("numba"):
+    if not kernels.available():
         parser.error("the compiled loops need numba: pip install 'condiff[fast]'")
     torch.set_num_threads(1)
     operators = ordered_operators(make_points(asked.points).x)

@@ -7,7 +7,6 @@ that will be needed are asked for ahead of time.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -17,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from condiff import kernels
 from condiff.graph.laplacian import Laplacian, SparseLaplacian
 
 #: Nodes from which on the compiled loops pay; below, everything fits the caches and torch's way costs little.
@@ -34,7 +34,7 @@ def runs_compiled(operator: Laplacian, u: Tensor) -> bool:
         and operator.dtype == u.dtype
         and u.dtype in (torch.float32, torch.float64)
         and not (torch.is_grad_enabled() and (u.requires_grad or operator.weights.requires_grad))
-        and importlib.util.find_spec("numba") is not None
+        and kernels.available()
     )
 
 

@@ -26,7 +26,7 @@ def entropy(chances: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("compiled", [True, False])
 def test_tim(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tim, "is_available", lambda: compiled)
+    monkeypatch.setattr(tim.kernels, "available", lambda: compiled)
     problem, _ = task(10)
     support, query = (nn.functional.normalize(x, dim=-1) for x in (problem.support, problem.query))
     weights = torch.stack([support[problem.labels == c].mean(0) for c in range(3)]).requires_grad_()

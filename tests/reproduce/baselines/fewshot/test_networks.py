@@ -77,7 +77,7 @@ def test_coin(shots: int) -> None:
 def test_diff_resnet(monkeypatch: pytest.MonkeyPatch, compiled: bool, shots: int, layers: int, n: int) -> None:
     if compiled:
         pytest.importorskip("numba")
-    monkeypatch.setattr(diff_resnet, "is_available", lambda: compiled)
+    monkeypatch.setattr(diff_resnet.kernels, "available", lambda: compiled)
     problem, _ = task(15, shots=shots, features=n)
     points = Tasks.of([problem]).shifted.points[0]
     weights = graph(points.double()).float()

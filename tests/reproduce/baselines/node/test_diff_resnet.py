@@ -54,7 +54,7 @@ def test_dropout_comes_before_every_step_of_torch(tiny_problem: NodeProblem, mon
         drawn.append(original(shape).clone())
         return drawn[-1].clone()
 
-    monkeypatch.setattr(diff_resnet, "is_available", lambda: False)
+    monkeypatch.setattr(diff_resnet.kernels, "available", lambda: False)
     monkeypatch.setattr(diff_resnet, "_random_bytes", remember)
     torch.manual_seed(0)
     network = DiffResNet(layers=2, dropout=0.25).network(tiny_problem).train()

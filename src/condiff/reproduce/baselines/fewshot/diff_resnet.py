@@ -22,12 +22,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from condiff import kernels
 from condiff.errors import InvalidInputError
 from condiff.reproduce.baselines.fewshot.coin import check_diffusion, diffusion_matrix
 from condiff.reproduce.baselines.fewshot.method import BatchedMethod, shots_of
 from condiff.reproduce.baselines.fewshot.problem import Tasks
 from condiff.training import FEW_SHOT, Training
-from condiff.training.compiled import is_available
 from condiff.training.gram import in_blocks
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class DiffResNet(BatchedMethod):
     def scores(self, tasks: Tasks, seeds: Sequence[int]) -> Tensor:
         points, n_known = tasks.shifted.points, tasks.labels.shape[1]
         spread = diffusion_matrix(points, self.n_neighbors, self.bandwidth_rank, self.layers, self.strength)
-        fit = _fit_compiled if is_available() else _fit_torch
+        fit = _fit_compiled if kernels.available() else _fit_torch
         drawn = (_drawn(points.shape[-1], tasks.ways, seed) for seed in seeds)
         each = zip(points, spread, tasks.labels, drawn, strict=True)
         return torch.stack([fit(*task, self.training)[n_known:] for task in each])

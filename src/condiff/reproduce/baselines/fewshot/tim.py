@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from condiff import kernels
 from condiff.reproduce.baselines.fewshot.head import adam, adam_rates, cross_entropy_slope, entropy_slope
 from condiff.reproduce.baselines.fewshot.method import BatchedMethod
 from condiff.reproduce.baselines.fewshot.problem import Tasks
 from condiff.reproduce.baselines.method import check_counts
-from condiff.training.compiled import is_available
 from condiff.training.gram import in_blocks
 
 
@@ -54,7 +54,7 @@ class TIM(BatchedMethod):
         return self.steps
 
     def scores(self, tasks: Tasks, seeds: Sequence[int]) -> Tensor:
-        return (self._compiled if is_available() else self._plain)(tasks)
+        return (self._compiled if kernels.available() else self._plain)(tasks)
 
     def _compiled(self, tasks: Tasks) -> Tensor:
         from condiff.kernels.tim import descend

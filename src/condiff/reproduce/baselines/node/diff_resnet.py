@@ -11,13 +11,13 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
+from condiff import kernels
 from condiff.errors import InvalidInputError
 from condiff.graph.sparse import SparseMatrix
 from condiff.reproduce.baselines.method import check_probabilities
 from condiff.reproduce.baselines.node.method import NetworkMethod, NodeNetwork
 from condiff.reproduce.baselines.node.problem import NodeProblem
 from condiff.reproduce.baselines.node.spectral import symmetric_product
-from condiff.training.compiled import is_available
 
 #: Step size, layers and dropout of the authors' comparison.
 _AUTHORS = {"cora": (0.25, 20, 0.25), "citeseer": (0.2, 20, 0.35), "pubmed": (0.4, 10, 0.3)}
@@ -95,7 +95,7 @@ class _Network(NodeNetwork):
         ):
             hidden = x + torch.relu(self.x @ weight.contiguous() + bias)
             if dropped:
-                diffusion = _CompiledDiffusion if is_available() else _TorchDiffusion
+                diffusion = _CompiledDiffusion if kernels.available() else _TorchDiffusion
                 hidden = diffusion.apply(hidden, self.step, self.layers, self.dropout)  # type: ignore[no-untyped-call]
             logits = logits + hidden @ classes
         assert isinstance(logits, Tensor)
