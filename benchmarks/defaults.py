@@ -23,7 +23,7 @@ import numpy as np
 from sklearn import datasets as bundled
 
 from condiff import COINClassifier
-from condiff.estimators.features import FeatureMap
+from condiff.estimators.domain import FeatureMap
 from condiff.files import write_text
 from condiff.readers.node import largest_component
 from condiff.reproduce.datasets.planetoid import load as load_citation

@@ -9,10 +9,10 @@ from sklearn.datasets import load_iris, make_blobs
 
 from condiff import COINClassifier, COINRegressor
 from condiff.errors import InvalidInputError
-from condiff.estimators.inspection import Inspection
 from condiff.pages.explorer import explorer_page
 from condiff.pages.palette import colours
 from condiff.pages.scene import Scene, example_scene, scene_of_model, table_scene
+from condiff.uncertainty import Inspection
 
 
 def decoded(text: str, kind: str) -> np.ndarray:
@@ -24,8 +24,8 @@ def test_its_u_is_that_of_the_model() -> None:
     labels = np.where(np.arange(150) % 30 == 7, y, -1)
     model = COINClassifier(layers=25, folds=0).fit(X, labels)
     scene = scene_of_model(model, "iris", truth=y, layout="pca")
-    np.testing.assert_allclose(scene.u(scene.layers, scene.strength), model._outputs, atol=1e-5)
-    np.testing.assert_allclose(scene.u(0, 1.0), model._base, atol=1e-6)
+    np.testing.assert_allclose(scene.u(scene.layers, scene.strength), model.record_.output, atol=1e-5)
+    np.testing.assert_allclose(scene.u(0, 1.0), model.record_.base, atol=1e-6)
     rows = Inspection(model).row
     assert scene.truth is not None
     np.testing.assert_array_equal(scene.truth, y[rows])

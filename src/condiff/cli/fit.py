@@ -51,7 +51,7 @@ def command(
     Example: [bold]condiff fit flowers.csv --target species --out flowers-model[/bold]
     """
     from condiff.estimators import COINClassifier, COINRegressor
-    from condiff.estimators.persistence import check_folder
+    from condiff.estimators.saving import check_folder
     from condiff.reproduce.provenance import provenance
 
     started = time.perf_counter()

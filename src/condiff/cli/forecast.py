@@ -17,7 +17,7 @@ from condiff.errors import InvalidInputError
 from condiff.files import atomic_path
 
 if TYPE_CHECKING:
-    from condiff.estimators.backtest import Backtest
+    from condiff.estimators.forecaster import Backtest
     from condiff.readers.series import SeriesFile
 
 # Regions that the terminal shows; the file has all.
@@ -51,8 +51,7 @@ def command(
 
     Example: [bold]condiff forecast cases.csv --edges borders.csv --horizon 3[/bold]
     """
-    from condiff.estimators.backtest import backtest
-    from condiff.estimators.forecaster import PanelForecaster
+    from condiff.estimators.forecaster import PanelForecaster, backtest
     from condiff.readers.series import read_series
 
     started = time.perf_counter()
@@ -91,7 +90,7 @@ def command(
 
 def _rows(data: SeriesFile, forecaster: Any, tested: Backtest, coverage: float) -> list[dict[str, Any]]:
     """A row for each coming day and region."""
-    from condiff.estimators.backtest import last_values
+    from condiff.estimators.forecaster import last_values
 
     forecast = forecaster.predict()
     last = last_values(data.values)

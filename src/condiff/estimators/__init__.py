@@ -2,7 +2,7 @@
 
 from condiff.estimators.classifier import COINClassifier
 from condiff.estimators.forecaster import PanelForecaster
-from condiff.estimators.loading import load
 from condiff.estimators.regressor import COINRegressor
+from condiff.estimators.saving import load
 
 __all__ = ["COINClassifier", "COINRegressor", "PanelForecaster", "load"]

@@ -20,17 +20,14 @@ from condiff.bases import Residual
 from condiff.diffusion import SOLVERS, Certificate, Diffusion, certify, diffusion_time
 from condiff.diffusion.stability import max_diagonal
 from condiff.errors import InvalidInputError, StepSizeWarning, UnlabelledComponentWarning
-from condiff.estimators.blocks import slices
-from condiff.estimators.domain import Domain
+from condiff.estimators.domain import Domain, follow
 from condiff.estimators.fitting import Penalty, fit_networks
-from condiff.estimators.graph_data import features_of
-from condiff.estimators.induction import follow
-from condiff.estimators.labels import Items
-from condiff.estimators.nodes import Nodes
+from condiff.estimators.inputs import Items, Nodes, features_of, slices
 from condiff.estimators.saving import Saveable
 from condiff.graph import Graph, Laplacian
 from condiff.model import COIN
 from condiff.training import Training
+from condiff.uncertainty import FitRecord
 
 Array = NDArray[np.float64]
 #: Single precision is kept as it is: a million rows need not become twice as large.
@@ -121,6 +118,18 @@ class BaseCOIN(Saveable):
         check_is_fitted(self)
         graph: Graph = self._domain.graph
         return graph
+
+    @property
+    def diffusion_(self) -> Diffusion:
+        """The diffusion that was used."""
+        check_is_fitted(self)
+        return self._diffusion(self.layers_, self.strength_)
+
+    @property
+    def points_(self) -> Any:
+        """The graph's nodes as distances see them, dense or CSR."""
+        check_is_fitted(self)
+        return self._domain.features.scaled(self._domain.points)
 
     @property
     def certificate_(self) -> Certificate:
@@ -230,15 +239,10 @@ class BaseCOIN(Saveable):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", StepSizeWarning)  # it has been said
             answers = self._fit_networks(chosen, items, held_out, n_outputs, item_losses, penalty)
-        # What condiff.estimators.inspection explains the fit from.
-        self._record = {
-            "node_of_row": nodes.of_row,
-            "nodes": items.nodes,
-            "targets": items.targets,
-            "held_out": np.nonzero(held_out)[1],
-            "answers": answers,
-        }
-        self._diffuse(nodes, items)
+        base, output, reached = self._diffuse(nodes, items)
+        self.record_ = FitRecord(
+            nodes.of_row, base, output, reached, items.nodes, items.targets, np.nonzero(held_out)[1], answers
+        )
         return answers
 
     def _fit_networks(
@@ -319,28 +323,28 @@ class BaseCOIN(Saveable):
                 networks.append(COIN(base, diffusion, head=self._head).to(self.device))
         return networks
 
-    def _diffuse(self, nodes: Nodes, items: Items) -> None:
-        """Diffuse the mean base output over all nodes, and find those that no label can reach."""
+    def _diffuse(self, nodes: Nodes, items: Items) -> tuple[Array, Array, NDArray[np.bool_]]:
+        """The mean base output at all nodes, what the diffusion makes of it, and which nodes some label reaches."""
         graph = self._domain.graph
-        self._base = self._base_output(self._domain.points)
+        base = self._base_output(self._domain.points)
         with warnings.catch_warnings(), torch.no_grad():
-            warnings.simplefilter("ignore")  # the fit has said it
-            diffused = self.models_[0].diffusion(torch.as_tensor(self._base), graph.laplacian(torch.float64))
-        self._outputs = diffused.numpy()
-        # Without a label in reach there is nothing to diffuse: the base network answers alone.
-        self._unreached = ~np.isin(graph.components, graph.components[items.nodes])
-        self._outputs[self._unreached] = self._base[self._unreached]
+            warnings.simplefilter("ignore", StepSizeWarning)  # the fit has warned already
+            output = self.diffusion_(torch.as_tensor(base), graph.laplacian(torch.float64)).numpy()
+        # Without a label in reach there is nothing to diffuse: the base answers alone.
+        reached = np.isin(graph.components, graph.components[items.nodes])
+        output[~reached] = base[~reached]
         known = nodes.of_row >= 0
         self.unlabelled_component_ = np.zeros(len(known), dtype=bool)
-        self.unlabelled_component_[known] = self._unreached[nodes.of_row[known]]
-        if self._unreached.any():
-            components = len(np.unique(graph.components[self._unreached]))
+        self.unlabelled_component_[known] = ~reached[nodes.of_row[known]]
+        if not reached.all():
+            components = len(np.unique(graph.components[~reached]))
             warnings.warn(
                 f"{int(self.unlabelled_component_.sum())} points lie in {components} component(s) of the graph without "
-                "any label and are answered by the base network alone; see unlabelled_component_",
+                "any label and are answered by the base alone; see unlabelled_component_",
                 UnlabelledComponentWarning,
                 stacklevel=4,
             )
+        return base, output, reached
 
     # ---- answers --------------------------------------------------------------------------------------------------
 
@@ -355,7 +359,7 @@ class BaseCOIN(Saveable):
 
     def _outputs_of_rows(self, nodes: Nodes, X: Any) -> Array:
         """Outputs of the training rows; those that were left out of the graph are answered like new ones."""
-        return self._outputs[nodes.of_row] if (nodes.of_row >= 0).all() else self._answer(X)
+        return self.record_.output[nodes.of_row] if (nodes.of_row >= 0).all() else self._answer(X)
 
     def _answer(self, X: Any, adjacency: Any = None) -> Array:
         """Outputs for any rows: those of the training data as they were fitted, others through their neighbours."""
@@ -363,8 +367,9 @@ class BaseCOIN(Saveable):
         X = validate_data(self, features_of(X), accept_sparse="csr", dtype=list(PRECISIONS), reset=False)
         X = self._domain.in_own_form(X)
         found = self._domain.find(X) if adjacency is None else np.full(X.shape[0], -1)
-        outputs = np.empty((X.shape[0], self._outputs.shape[1]))
-        outputs[found >= 0] = self._outputs[found[found >= 0]]
+        fitted = self.record_.output
+        outputs = np.empty((X.shape[0], fitted.shape[1]))
+        outputs[found >= 0] = fitted[found[found >= 0]]
         new = found < 0
         if new.any():
             outputs[new] = self._induce(X[new], adjacency)
@@ -380,9 +385,9 @@ class BaseCOIN(Saveable):
             )
         weights = domain.weights_of(rows, adjacency)
         # Nodes that no label reaches have nothing to pass on.
-        weights = sp.csr_array(weights @ sp.diags_array((~self._unreached).astype(np.float64)))
+        weights = sp.csr_array(weights @ sp.diags_array(self.record_.reached.astype(np.float64)))
         operator = domain.graph.laplacian(torch.float64)
-        return follow(self.models_[0].diffusion, operator, self._base, self._base_output(rows), weights)
+        return follow(self.diffusion_, operator, self.record_.base, self._base_output(rows), weights)
 
 
 def _search_line(recall: float) -> str:

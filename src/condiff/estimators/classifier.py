@@ -13,9 +13,15 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from condiff.estimators.base import Array, BaseCOIN
 from condiff.estimators.fitting import Penalty
-from condiff.estimators.graph_data import unpacked
-from condiff.estimators.labels import Items, class_items, class_weights, held_out_folds
-from condiff.estimators.targets import UNLABELLED, class_targets
+from condiff.estimators.inputs import (
+    UNLABELLED,
+    Items,
+    class_items,
+    class_targets,
+    class_weights,
+    held_out_folds,
+    unpacked,
+)
 from condiff.model import Head
 from condiff.uncertainty.calibration import apply_temperature, fit_temperature
 

@@ -2,24 +2,85 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from condiff.errors import InvalidInputError
-from condiff.estimators.series import Array, checked_values, day_graphs, standards
 from condiff.graph import DenseLaplacian, Graph
 from condiff.graph.sequence import directed_laplacians
 from condiff.model import COIN
 from condiff.training import Training
 from condiff.training.panel import fit_panel
+
+Array = NDArray[np.float64]
+
+
+def checked_values(source: Any) -> Array:
+    """The values as float64, days x regions, NaN where missing."""
+    try:
+        values = np.array(source, dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        raise InvalidInputError(f"values must be numbers, days x regions ({error})") from error
+    if values.ndim != 2 or 0 in values.shape:
+        raise InvalidInputError(f"values must be days x regions, at least one each, not of shape {values.shape}")
+    infinite = np.argwhere(np.isinf(values))
+    if infinite.size:
+        day, region = infinite[0]
+        raise InvalidInputError(f"the value of region {region} on day {day} is infinite: mend it, or write NaN")
+    return values
+
+
+def day_graphs(graph: Any, days: int, regions: int) -> Sequence[Graph]:
+    """One graph, or one a day, each of as many nodes as there are regions."""
+    several = _is_sequence(graph)
+    graphs = [Graph.of(each) for each in graph] if several else [Graph.of(graph)]
+    if several and len(graphs) != days:
+        raise InvalidInputError(f"there are {days} days but {len(graphs)} graphs: give one for all, or one a day")
+    for day, each in enumerate(graphs):
+        if each.n_nodes != regions:
+            which = f"graph {day}" if several else "the graph"
+            raise InvalidInputError(f"{which} joins {each.n_nodes} regions, but the values are of {regions}")
+    return graphs
+
+
+def _is_sequence(graph: Any) -> bool:
+    """Whether these are graphs, rather than one graph, perhaps as a list of the rows of its matrix."""
+    if hasattr(graph, "ndim"):
+        return bool(graph.ndim == 3)
+    if not isinstance(graph, list | tuple) or not graph:
+        return False
+    if isinstance(graph[0], list | tuple):
+        return len(graph[0]) > 0 and isinstance(graph[0][0], list | tuple)
+    # A row of a matrix has one axis, a matrix two, and other descriptions of a graph have none to speak of.
+    return bool(getattr(graph[0], "ndim", 2) == 2)
+
+
+def standards(values: Array) -> tuple[Array, Array]:
+    """Mean and scale of each region, those of all known values together where a region has fewer than two."""
+    known = ~np.isnan(values)
+    if not known.any():
+        raise InvalidInputError("no value is known at all: there is nothing to learn from")
+    together = values[known]
+    counts = known.sum(axis=0)
+    mean = np.where(known, values, 0.0).sum(axis=0) / np.maximum(counts, 1)
+    scale = np.sqrt(np.where(known, (values - mean) ** 2, 0.0).sum(axis=0) / np.maximum(counts, 1))
+    # The mean of equal numbers differs from them by rounding, which must not be blown up to a signal.
+    low = np.min(values, axis=0, initial=np.inf, where=known)
+    constant = low == np.max(values, axis=0, initial=-np.inf, where=known)
+    mean, scale = np.where(constant, low, mean), np.where(constant, 0.0, scale)
+    few = counts < 2
+    return np.where(few, together.mean(), mean), np.where(few, together.std(), scale)
+
 
 # With train_days="auto": the fewest days to learn from, and the fewest known values.
 _RECENT_DAYS, _FEWEST_TARGETS = 14, 200
@@ -286,3 +347,106 @@ def _operator(graphs: Sequence[Graph]) -> DenseLaplacian:
 def _lowest(non_negative: Any, values: Array) -> float:
     clip = np.nanmin(values) >= 0 if non_negative == "auto" else bool(non_negative)
     return 0.0 if clip else -np.inf
+
+
+_WEEK = 7
+
+
+@dataclass(frozen=True, eq=False)
+class Backtest:
+    """Forecasts that were made of the past alone, and what came.
+
+    Attributes
+    ----------
+    origins
+        The days, counted from 0, that were the first to be forecast.
+    truth
+        (origins, horizon, regions), NaN where the value is missing.
+    forecasts
+        By method, of the same shape. Beside the forecaster there are the two that need no learning.
+    """
+
+    origins: list[int]
+    truth: Array
+    forecasts: dict[str, Array]
+
+    def mean_absolute_error(self, name: str) -> float:
+        """Over all known values; NaN where none is."""
+        errors = np.abs(self.forecasts[name] - self.truth)
+        return float(np.nanmean(errors)) if not np.isnan(errors).all() else float("nan")
+
+    def root_mean_square_error(self, name: str) -> float:
+        """Over all known values; NaN where none is."""
+        squares = (self.forecasts[name] - self.truth) ** 2
+        return float(np.sqrt(np.nanmean(squares))) if not np.isnan(squares).all() else float("nan")
+
+    def margin(self, name: str, scale: Array, coverage: float) -> Array:
+        """How far truth was from the forecast at most in ``coverage`` of the cases, (horizon, regions).
+
+        Errors are divided by the regions' ``scale`` and pooled, because a region alone has too few; each day of the
+        horizon has a margin of its own. NaN where nothing was known to compare with.
+        """
+        if not 0 < coverage < 1:
+            raise InvalidInputError(f"the coverage must be above 0 and below 1, not {coverage}")
+        varied = scale > 0
+        errors = np.abs(self.forecasts[name] - self.truth)[:, :, varied] / scale[varied]
+        found = [np.nan if np.isnan(step).all() else np.nanquantile(step, coverage) for step in errors.swapaxes(0, 1)]
+        return np.array(found)[:, None] * scale
+
+
+def backtest(
+    forecaster: PanelForecaster,
+    values: Any,
+    graph: Any,
+    folds: int = 8,
+    *,
+    follow: Callable[[Iterator[int], int], Iterator[int]] = lambda days, _: days,
+) -> Backtest:
+    """Fit a copy of the forecaster on the days before each of the last ``folds`` days, and forecast from there.
+
+    Parameters
+    ----------
+    forecaster
+        Whose settings to use; it is left as it is.
+    values, graph
+        As for :meth:`PanelForecaster.fit`.
+    folds
+        How many days to begin a forecast on, the last ones whose whole horizon is in ``values``; fewer where there are
+        not enough days before them.
+    follow
+        Wraps the days and their number, for progress displays.
+    """
+    values = checked_values(values)
+    graphs = day_graphs(graph, *values.shape)
+    horizon, lags = int(forecaster.horizon), int(forecaster.lags)
+    last = len(values) - horizon
+    origins = [day for day in range(last - folds + 1, last + 1) if day >= lags + horizon]
+    if folds < 1 or not origins:
+        raise InvalidInputError(
+            f"a back-test with {lags} lags and a horizon of {horizon} needs at least {lags + 2 * horizon} days and one "
+            f"fold, but there are {len(values)} days and {folds} folds"
+        )
+    found: dict[str, list[Array]] = {"COIN": [], "last value": [], "mean of the last week": []}
+    for origin in follow(iter(origins), len(origins)):
+        past = values[:origin]
+        fitted = clone(forecaster).fit(past, graphs[:origin] if len(graphs) > 1 else graphs[0])
+        found["COIN"].append(fitted.predict())
+        for name, flat in (("last value", last_values(past)), ("mean of the last week", week_means(past))):
+            # What is not known at all is taken to be what the forecaster takes it for.
+            found[name].append(np.tile(np.where(np.isnan(flat), fitted.mean_, flat), (horizon, 1)))
+    truth = np.stack([values[origin : origin + horizon] for origin in origins])
+    return Backtest(origins, truth, {name: np.stack(each) for name, each in found.items()})
+
+
+def last_values(values: Array) -> Array:
+    """The last known value of each region; NaN where there is none."""
+    days = np.where(np.isnan(values), -1, np.arange(len(values))[:, None]).max(axis=0)
+    return np.where(days < 0, np.nan, values[np.maximum(days, 0), np.arange(values.shape[1])])
+
+
+def week_means(values: Array) -> Array:
+    """The mean of each region's known values of the last seven days; its last known value where there are none."""
+    week = values[-_WEEK:]
+    counts = (~np.isnan(week)).sum(axis=0)
+    means = np.nansum(week, axis=0) / np.maximum(counts, 1)
+    return np.where(counts > 0, means, last_values(values))

@@ -9,9 +9,7 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
 from condiff.estimators.base import Array, BaseCOIN
-from condiff.estimators.graph_data import unpacked
-from condiff.estimators.labels import Items, held_out_folds, value_items
-from condiff.estimators.targets import value_targets
+from condiff.estimators.inputs import Items, held_out_folds, unpacked, value_items, value_targets
 from condiff.model import Head
 
 
@@ -71,14 +69,15 @@ class COINRegressor(RegressorMixin, BaseCOIN):  # type: ignore[misc]
         self.cv_score_ = float("nan")
         if len(item):
             self.cv_score_ = float(r2_score(scaled.targets[item], answers, sample_weight=scaled.weights[item]))
-        self.transduction_ = self._values(self._outputs_of_rows(nodes, X))
+        self.transduction_ = self.values_of(self._outputs_of_rows(nodes, X))
         return self
 
     def predict(self, X: Any, *, adjacency: Any = None) -> Any:
         """Values; for training points exactly ``transduction_``, for others through their neighbours among those."""
-        return self._values(self._answer(X, adjacency))
+        return self.values_of(self._answer(X, adjacency))
 
-    def _values(self, outputs: Array) -> Array:
+    def values_of(self, outputs: Array) -> Array:
+        """Outputs on the scale of the targets."""
         values = outputs * self._spread + self._offset
         return values[:, 0] if self._single else values
 

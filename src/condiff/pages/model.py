@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from sklearn.decomposition import PCA, TruncatedSVD
 
 from condiff.estimators import COINClassifier, COINRegressor
-from condiff.estimators.inspection import Change, Inspection, Suggestion
 from condiff.pages.html import Html, join, tag
 from condiff.pages.layout import Card, Section, report_page, settings_text, versions
 from condiff.pages.model_charts import agreement, confusion, limits, point_map, reliability
 from condiff.pages.palette import colours
 from condiff.pages.tables import Cell, Column, pairs, table
+from condiff.uncertainty import Change, Inspection, Suggestion
 
 _CHANGES = 50
 _SUGGESTIONS = 20
@@ -129,8 +129,8 @@ def _map(found: Inspection) -> Html:
     model = found.model
     places = plane(found.points)
     if isinstance(model, COINClassifier):
-        codes = found.outputs.argmax(axis=1)
-        changed = found.base.argmax(axis=1) != codes
+        codes = found.record.output.argmax(axis=1)
+        changed = found.record.base.argmax(axis=1) != codes
         names = [str(label) for label in model.classes_.tolist()]
         labelled = np.array([label is not None for label in found.label])
         return point_map(places, codes, names, labelled, changed)

@@ -19,10 +19,10 @@ from condiff.diffusion import Certificate, diffuse_held
 from condiff.diffusion.boundary import one_hot
 from condiff.errors import InvalidInputError
 from condiff.estimators import COINClassifier
-from condiff.estimators.inspection import Inspection
 from condiff.graph import Graph
 from condiff.pages.model import plane
 from condiff.pages.palette import colours
+from condiff.uncertainty import Inspection
 
 Layout = Literal["auto", "pca", "tsne"]
 
@@ -160,7 +160,7 @@ def scene_of_model(
         name=name,
         positions=places.astype(np.float32),
         weights=sp.csr_array(model.graph_.weights.astype(np.float32)),
-        base=found.base[:, :-1].astype(np.float32),
+        base=found.record.base[:, :-1].astype(np.float32),
         classes=tuple(map(str, model.classes_.tolist())),
         labels=labels,
         truth=None if truth is None else np.asarray(truth, dtype=np.int16)[found.row],

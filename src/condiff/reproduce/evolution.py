@@ -14,7 +14,7 @@ from sklearn.datasets import make_circles, make_moons
 from condiff.bases import Residual
 from condiff.diffusion import Diffusion, diffusion_time
 from condiff.errors import InvalidInputError, did_you_mean
-from condiff.estimators.induction import follow
+from condiff.estimators.domain import follow
 from condiff.graph import Laplacian
 from condiff.graph.weights import PointGraph
 from condiff.model import COIN

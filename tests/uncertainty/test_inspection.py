@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris, make_moons
+from sklearn.exceptions import NotFittedError
 
 from condiff import COINClassifier, COINRegressor, load
-from condiff.errors import InvalidInputError
-from condiff.estimators.inspection import Inspection
+from condiff.uncertainty import Inspection
 
 
 def moons() -> tuple[COINClassifier, Any]:
@@ -27,8 +27,8 @@ def model() -> COINClassifier:
 
 def test_changes_are_those_of_the_answers(model: COINClassifier) -> None:
     found = Inspection(model)
-    node_of_row = model._record["node_of_row"]
-    base = model.classes_[model._base.argmax(axis=1)][node_of_row]
+    node_of_row = model.record_.node_of_row
+    base = model.classes_[model.record_.base.argmax(axis=1)][node_of_row]
     changed = np.flatnonzero(base != model.transduction_)
     assert len(changed) > 3
     assert sorted(change.row for change in found.changes(most=1000)) == changed.tolist()
@@ -41,16 +41,16 @@ def test_what_a_point_received_adds_up_to_its_answer(model: COINClassifier) -> N
     dense = np.eye(200) - model.strength_ * (np.diag(model.graph_.degree) - model.graph_.weights.toarray())
     power = np.linalg.matrix_power(dense, model.layers_)
     found = Inspection(model)
-    np.testing.assert_allclose(found.reach, power[:, model._record["nodes"]].sum(axis=1), atol=1e-10)
+    np.testing.assert_allclose(found.reach, power[:, model.record_.nodes].sum(axis=1), atol=1e-10)
     change = found.changes()[0]
-    node = model._record["node_of_row"][change.row]
+    node = model.record_.node_of_row[change.row]
     assert change.own == pytest.approx(power[node, node], abs=1e-10)
-    agreeing = model._base.argmax(axis=1) == model._outputs[node].argmax()
+    agreeing = model.record_.base.argmax(axis=1) == model.record_.output[node].argmax()
     assert change.received == pytest.approx(power[node, agreeing].sum(), abs=1e-10)
     assert 0 < sum(neighbour.share for neighbour in change.neighbours) <= 1 + 1e-12
     weights = model.graph_.weights.toarray()[node]
     weights[node] = 0
-    assert model._record["node_of_row"][change.neighbours[0].row] == weights.argmax()
+    assert model.record_.node_of_row[change.neighbours[0].row] == weights.argmax()
 
 
 def test_largest_changes_first_and_no_more_than_asked(model: COINClassifier) -> None:
@@ -64,14 +64,14 @@ def test_suggestions_are_uncertain_unlabelled_and_not_joined(model: COINClassifi
     wishes = found.suggestions(most=5)
     assert len(wishes) == 5
     rows = [wish.row for wish in wishes]
-    node_of_row = model._record["node_of_row"]
+    node_of_row = model.record_.node_of_row
     assert all(found.label[node_of_row[row]] is None for row in rows)
     near = model.graph_.weights[node_of_row[rows]][:, node_of_row[rows]].toarray() > 0
     assert not (near & ~np.eye(5, dtype=bool)).any()
     gaps = [wish.probability - wish.rival_probability for wish in wishes]
     assert gaps == sorted(gaps)
     assert all(wish.answer != wish.rival for wish in wishes)
-    everything = np.sort(model._outputs, axis=1)
+    everything = np.sort(model.record_.output, axis=1)
     assert gaps[0] == pytest.approx((everything[:, -1] - everything[:, -2]).min(), abs=1e-12)
 
 
@@ -140,7 +140,6 @@ def test_equal_rows_are_one_point_and_a_loaded_model_says_the_same(tmp_path: Pat
     assert loaded.suggestions() == found.suggestions()
 
 
-def test_a_model_without_its_record(model: COINClassifier) -> None:
-    bare = COINClassifier()
-    with pytest.raises(InvalidInputError, match="fit it again"):
-        Inspection(bare)
+def test_a_model_that_is_not_fitted() -> None:
+    with pytest.raises(NotFittedError):
+        Inspection(COINClassifier())

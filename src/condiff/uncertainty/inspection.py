@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.base import is_classifier
+from sklearn.utils.validation import check_is_fitted
 
-from condiff.errors import InvalidInputError
-from condiff.estimators.base import BaseCOIN
-from condiff.estimators.classifier import COINClassifier
-from condiff.estimators.regressor import COINRegressor
 from condiff.uncertainty.calibration import apply_temperature
+from condiff.uncertainty.record import FitRecord
 
 Array = NDArray[np.float64]
 
@@ -126,7 +125,7 @@ class Inspection:
     --------
     >>> import numpy as np
     >>> from condiff import COINClassifier
-    >>> from condiff.estimators.inspection import Inspection
+    >>> from condiff.uncertainty import Inspection
     >>> X = np.concatenate([np.linspace(0, 1, 30), np.linspace(2, 3, 30)])[:, None]
     >>> y = np.full(60, -1)
     >>> y[[0, 59]] = 0, 1
@@ -135,38 +134,27 @@ class Inspection:
     True
     """
 
-    def __init__(self, model: BaseCOIN) -> None:
-        record = getattr(model, "_record", None)
-        if record is None:
-            raise InvalidInputError("the model was saved by a version that did not keep its labels; fit it again")
+    def __init__(self, model: Any) -> None:
+        check_is_fitted(model)
         self.model = model
-        self._record: dict[str, NDArray[Any]] = record
+        self.record: FitRecord = model.record_
+        self._classifies = is_classifier(model)
         n = model.graph_.n_nodes
-        node_of_row = record["node_of_row"]
+        node_of_row = self.record.node_of_row
         rows = np.flatnonzero(node_of_row >= 0)
         self.row: NDArray[np.int64] = np.full(n, -1, dtype=np.int64)
         self.row[node_of_row[rows[::-1]]] = rows[::-1]  # the last to be written is the first
-        self.before, self.after = self._answers(model._base), self._answers(model._outputs)
+        self.before, self.after = self._answers(self.record.base), self._answers(self.record.output)
         self.label: list[Any] = [None] * n
-        for node, target in zip(record["nodes"].tolist(), self._targets(record["targets"]), strict=True):
+        for node, target in zip(self.record.nodes.tolist(), self._targets(self.record.targets), strict=True):
             self.label[node] = target
-        labelled = np.isin(np.arange(n), record["nodes"]).astype(np.float64)
+        labelled = np.isin(np.arange(n), self.record.nodes).astype(np.float64)
         self.reach: Array = self._influence(labelled[:, None])[:, 0]
-
-    @property
-    def base(self) -> Array:
-        """The base network's output at every node, ``u(x, T-1)``."""
-        return np.asarray(self.model._base)
-
-    @property
-    def outputs(self) -> Array:
-        """The output at every node after the diffusion, ``u(x, T)``."""
-        return np.asarray(self.model._outputs)
 
     @property
     def points(self) -> Any:
         """The nodes' rows as distances see them, dense or CSR."""
-        return self.model._domain.features.scaled(self.model._domain.points)
+        return self.model.points_
 
     @property
     def n_changed(self) -> int:
@@ -176,17 +164,17 @@ class Inspection:
     @property
     def n_labelled(self) -> int:
         """How many nodes have a label."""
-        return len(np.unique(self._record["nodes"]))
+        return len(np.unique(self.record.nodes))
 
     def changes(self, most: int = 50, neighbours: int = 5) -> list[Change]:
         """The points that the diffusion changed, the largest change first."""
-        model, weights = self.model, self.model.graph_.weights
+        weights = self.model.graph_.weights
         size = self._change_size()
         nodes = np.flatnonzero(self._changed())
         nodes = nodes[np.argsort(-size[nodes], kind="stable")][:most]
         # P is symmetric, so that its rows are what it makes of single points.
         influence = self._influence(_columns(len(self.row), nodes))
-        codes = model._base.argmax(axis=1)
+        codes = self.record.base.argmax(axis=1)
         found = []
         for column, node in enumerate(nodes.tolist()):
             start, stop = weights.indptr[node], weights.indptr[node + 1]
@@ -195,8 +183,8 @@ class Inspection:
             joined, pull = joined[others], pull[others]
             closest = np.argsort(-pull, kind="stable")[:neighbours]
             received = None
-            if isinstance(model, COINClassifier):
-                agree = codes == model._outputs[node].argmax()
+            if self._classifies:
+                agree = codes == self.record.output[node].argmax()
                 received = float(influence[agree, column].sum())
             found.append(
                 Change(
@@ -221,7 +209,7 @@ class Inspection:
         graph = self.model.graph_
         open_nodes = np.array([label is None for label in self.label]) & (self.row >= 0)
         sizes = np.bincount(graph.components)
-        unreached = np.where(self.model._unreached, sizes[graph.components], 0)
+        unreached = np.where(self.record.reached, 0, sizes[graph.components])
         certainty = self._certainty()
         # Of a component without labels the best joined point stands for all; larger components come first.
         order = np.lexsort((np.where(unreached > 0, -graph.degree, certainty), -unreached))
@@ -244,49 +232,49 @@ class Inspection:
 
         None where there were too few labels to hold some out.
         """
-        items = self._record["held_out"]
+        items = self.record.held_out
         if not len(items):
             return None
-        answers = self._record["answers"]
-        if isinstance(self.model, COINClassifier):
+        answers = self.record.answers
+        if self._classifies:
             answers = apply_temperature(answers, self.model.temperature_)
         else:
             answers = np.asarray(self._answers(answers), dtype=np.float64).reshape(len(items), -1)
-        return self._targets(self._record["targets"][items]), answers
+        return self._targets(self.record.targets[items]), answers
 
     # ---- classes and values -------------------------------------------------------------------------------------
 
     def _answers(self, outputs: Array) -> list[Any]:
-        if isinstance(self.model, COINClassifier):
+        if self._classifies:
             found: list[Any] = self.model.classes_[outputs.argmax(axis=1)].tolist()
             return found
-        assert isinstance(self.model, COINRegressor)
-        values: list[Any] = self.model._values(outputs).tolist()
+        values: list[Any] = self.model.values_of(outputs).tolist()
         return values
 
     def _targets(self, targets: NDArray[Any]) -> list[Any]:
-        if isinstance(self.model, COINClassifier):
+        if self._classifies:
             labels: list[Any] = self.model.classes_[targets].tolist()
             return labels
         return self._answers(targets)
 
     def _changed(self) -> NDArray[np.bool_]:
-        if isinstance(self.model, COINClassifier):
-            changed: NDArray[np.bool_] = self.model._base.argmax(axis=1) != self.model._outputs.argmax(axis=1)
+        if self._classifies:
+            changed: NDArray[np.bool_] = self.record.base.argmax(axis=1) != self.record.output.argmax(axis=1)
             return changed & (self.row >= 0)
         return (self._change_size() > 0) & (self.row >= 0)
 
     def _change_size(self) -> Array:
-        before, after = self.model._base, self.model._outputs
-        if isinstance(self.model, COINClassifier):
+        before, after = self.record.base, self.record.output
+        if self._classifies:
             code = after.argmax(axis=1)[:, None]
             return np.asarray(np.take_along_axis(after - before, code, axis=1)[:, 0])
-        return np.asarray(np.linalg.norm((after - before) * self.model._spread, axis=1))
+        moved = self.model.values_of(after) - self.model.values_of(before)
+        return np.asarray(np.linalg.norm(moved.reshape(len(after), -1), axis=1))
 
     def _certainty(self) -> Array:
-        if not isinstance(self.model, COINClassifier):
+        if not self._classifies:
             return self.reach
-        ordered = np.sort(apply_temperature(self.model._outputs, self.model.temperature_), axis=1)
+        ordered = np.sort(apply_temperature(self.record.output, self.model.temperature_), axis=1)
         return np.asarray(ordered[:, -1] - ordered[:, -2])
 
     def _neighbour(self, node: int, share: float) -> Neighbour:
@@ -294,8 +282,8 @@ class Inspection:
 
     def _suggestion(self, node: int, unreached: int) -> Suggestion:
         probability = rival = rival_probability = None
-        if isinstance(self.model, COINClassifier):
-            [chances] = apply_temperature(self.model._outputs[[node]], self.model.temperature_)
+        if self._classifies:
+            [chances] = apply_temperature(self.record.output[[node]], self.model.temperature_)
             second, first = np.argsort(chances, kind="stable")[-2:].tolist()
             probability, rival_probability = float(chances[first]), float(chances[second])
             rival = self.model.classes_[second : second + 1].tolist()[0]
@@ -307,8 +295,8 @@ class Inspection:
         operator = self.model.graph_.laplacian(torch.float64)
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the fit has said what there is to say of the step size
-            found = self.model.models_[0].diffusion(torch.as_tensor(columns), operator).numpy()
-        alone = self.model._unreached
+            found = self.model.diffusion_(torch.as_tensor(columns), operator).numpy()
+        alone = ~self.record.reached
         found[alone] = columns[alone]
         return np.asarray(found)
 

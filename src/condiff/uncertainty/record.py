@@ -1,0 +1,43 @@
+"""What a fit did, as data: what explanations, prediction sets and reports are made from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class FitRecord:
+    """What a fit saw and what it answered at every node of its graph.
+
+    Attributes
+    ----------
+    node_of_row
+        The node of every training row; equal rows share one, and -1 is a row that was left out.
+    base
+        The base's output at every node, ``u(x, T-1)``, (nodes, outputs).
+    output
+        The output after the diffusion, ``u(x, T)``.
+    reached
+        Nodes that some label reaches through the graph; the others keep the base's output.
+    nodes, targets
+        Node and target of every labelled item: a class code, or values on the scale of the output.
+    held_out
+        The items that folds held out, in the order of ``answers``.
+    answers
+        What was answered for them without their labels, (held-out items, outputs).
+    """
+
+    node_of_row: NDArray[np.int64]
+    base: Array
+    output: Array
+    reached: NDArray[np.bool_]
+    nodes: NDArray[np.int64]
+    targets: NDArray[Any]
+    held_out: NDArray[np.int64]
+    answers: Array
