@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 from importlib import import_module
 from operator import itemgetter
 from pathlib import Path
@@ -15,7 +16,9 @@ from condiff.reproduce.baselines import tabular as tabular_methods
 from condiff.reproduce.baselines import temporal as temporal_methods
 from condiff.reproduce.baselines.fewshot import episodic as episodic_methods
 from condiff.reproduce.bench.scale import exponents
+from condiff.reproduce.pairs import Pair
 from condiff.reproduce.published import datasets, methods, published
+from condiff.reproduce.rows import Condition, Row
 from condiff.reproduce.tables import demo_markdown, markdown, put_table
 from condiff.theory.zoo import zoo_markdown
 
@@ -138,35 +141,33 @@ def forecast_markdown(forecasts: list[dict]) -> str:
     return "\n".join(lines)
 
 
-def fewshot_markdown(rows: list[dict], start: str) -> str:
+def fewshot_markdown(rows: list[Row], start: str) -> str:
     """The accuracy on the tasks of one set of images and backbone, a column for each kind of task."""
     found = kinds_of_tasks(rows, start)
     return markdown(found) if found else "Not measured yet."
 
 
-def fewshot_pairs_markdown(pairs: list[dict], start: str) -> str:
+def fewshot_pairs_markdown(pairs: list[Pair], start: str) -> str:
     """COIN's lead over every other method on the same tasks, with 95 % intervals."""
     found = kinds_of_tasks(pairs, start)
-    columns = list(dict.fromkeys(pair["dataset"] for pair in found))
-    cells = {
-        (pair["method"], pair["dataset"]): f"{pair['difference']:+.2f} ± {1.96 * pair['stderr']:.2f}" for pair in found
-    }
+    columns = list(dict.fromkeys(pair.dataset for pair in found))
+    cells = {(pair.method, pair.dataset): f"{pair.difference:+.2f} ± {1.96 * pair.stderr:.2f}" for pair in found}
     lines = [f"| COIN against | {' | '.join(columns)} |", "| --- |" + " ---: |" * len(columns)]
-    for name in dict.fromkeys(pair["method"] for pair in found):
+    for name in dict.fromkeys(pair.method for pair in found):
         texts = [name, *(cells.get((name, column), "-") for column in columns)]
         lines.append(f"| {' | '.join(texts)} |")
     return "\n".join(lines)
 
 
-def kinds_of_tasks(rows: list[dict], start: str) -> list[dict]:
+def kinds_of_tasks(rows: list, start: str) -> list:
     """Rows of one set of images and backbone, by ways, shots and balance, with these as the data set's name."""
     found = []
     for row in rows:
-        kind = re.fullmatch(r"(?:(\d+)way-)?(\d+)shot(-unbalanced)?", row["dataset"].removeprefix(start))
-        if row["metric"] == "accuracy" and kind:
+        kind = re.fullmatch(r"(?:(\d+)way-)?(\d+)shot(-unbalanced)?", row.dataset.removeprefix(start))
+        if row.metric == "accuracy" and kind:
             ways, shots, unbalanced = int(kind[1] or 5), int(kind[2]), bool(kind[3])
             title = f"{ways}-way {shots}-shot{', unbalanced' if unbalanced else ''}"
-            found.append(((ways, shots, unbalanced), {**row, "dataset": title}))
+            found.append(((ways, shots, unbalanced), replace(row, dataset=title)))
     return [row for _, row in sorted(found, key=itemgetter(0))]
 
 
@@ -191,16 +192,21 @@ def duration(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
 
 
+def rows_of(folder: str) -> list[Row]:
+    """The committed rows of a folder of results."""
+    return [Row.from_dict(row) for row in json.loads(Path("results", folder, "summary.json").read_text())]
+
+
 demo = json.loads(Path("results/demo/accuracy.json").read_text())
-node = json.loads(Path("results/node/summary.json").read_text())
-shown = [row for row in node if row["method"] in ("MLP", "GCN", "APPNP", "GRAND", "Diff-ResNet", "COIN")]
+node = rows_of("node")
+shown = [row for row in node if row.method in ("MLP", "GCN", "APPNP", "GRAND", "Diff-ResNet", "COIN")]
 update("README.md", {"demo table": demo_markdown(demo), "node table": markdown(shown)})
 update("docs/citation-graphs.md", {"node table": markdown(node), "node methods": methods_markdown(node_methods)})
-covid = json.loads(Path("results/covid/summary.json").read_text())
+covid = rows_of("covid")
 for name, dataset in (("covid table", "england-90-missing"), ("covid causal table", "england-90-missing-causal")):
-    update("docs/covid.md", {name: markdown([row for row in covid if row["dataset"] == dataset])})
+    update("docs/covid.md", {name: markdown([row for row in covid if row.dataset == dataset])})
 update("docs/covid.md", {"covid methods": methods_markdown(temporal_methods)})
-prostate = json.loads(Path("results/prostate/summary.json").read_text())
+prostate = rows_of("prostate")
 update(
     "docs/prostate.md",
     {
@@ -209,13 +215,17 @@ update(
         "prostate methods": methods_markdown(tabular_methods),
     },
 )
-fewshot = json.loads(Path("results/fewshot/summary.json").read_text())
+fewshot = rows_of("fewshot")
 update(
     "docs/few-shot-methods.md",
     {
         "cub table": fewshot_markdown(fewshot, "cub-efficientnet_lite0-"),
         "cub pairs": fewshot_pairs_markdown(
-            json.loads(Path("results/fewshot/pairs.json").read_text()), "cub-efficientnet_lite0-"
+            [
+                Pair(**{"condition": Condition(), **pair})
+                for pair in json.loads(Path("results/fewshot/pairs.json").read_text())
+            ],
+            "cub-efficientnet_lite0-",
         ),
         "omniglot table": fewshot_markdown(fewshot, "omniglot-conv4-"),
         "cub scratch table": fewshot_markdown(fewshot, "cub-conv4-"),

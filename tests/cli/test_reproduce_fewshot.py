@@ -21,7 +21,7 @@ def test_few_shot_tasks_from_a_file_of_features(condiff, features, tmp_path):
     done = condiff(*command, "--method", "SimpleShot,PT-MAP", "--tasks", 120)
     assert done.code == 0, done.err
     assert "120" in done.out
-    assert "s a task" in done.out
+    assert "s per task" in done.out
     rows = json.loads((out / "summary.json").read_text())
     assert [(row["method"], row["runs"], row["splits"]) for row in rows] == [("SimpleShot", 120, 2), ("PT-MAP", 120, 2)]
     assert all(30 < row["mean"] <= 100 for row in rows)

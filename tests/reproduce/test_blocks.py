@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from tests.reproduce.made_up import run
 
 from condiff.reproduce.blocks import block_metrics, pooled
-from condiff.reproduce.published import published_place
+from condiff.reproduce.published import group, published_place
 from condiff.reproduce.runs import Run
-from condiff.reproduce.summary import group, summarise
+from condiff.reproduce.summary import summarise
 from condiff.reproduce.tables import latex, markdown
 
 ACCURACIES = st.lists(st.floats(0, 100), min_size=1, max_size=30)
@@ -53,20 +53,20 @@ def test_runs_that_are_no_blocks_are_left_alone() -> None:
 def test_a_row_of_blocks_is_one_of_tasks() -> None:
     values = np.random.default_rng(0).normal(72.0, 10.0, 300)
     rows = summarise([block(values[:100], seconds=2.0), block(values[100:], 100, seconds=1.0)])
-    [row] = [row for row in rows if row["metric"] == "accuracy"]
-    assert row["mean"] == pytest.approx(values.mean())
-    assert row["std"] == pytest.approx(values.std(ddof=1))
-    assert row["runs"] == 300
-    assert row["seconds_per_run"] == pytest.approx(0.01)
-    assert row["stderr"] == pytest.approx(values.std(ddof=1) / math.sqrt(300))
-    assert row["interval"] == pytest.approx(1.96 * row["stderr"])
-    assert (row["published"], row["published_std"]) == (85.63, 0.20)
-    assert row["difference"] == pytest.approx(values.mean() - 85.63)
+    [row] = [row for row in rows if row.metric == "accuracy"]
+    assert row.mean == pytest.approx(values.mean())
+    assert row.std == pytest.approx(values.std(ddof=1))
+    assert row.runs == 300
+    assert row.seconds_per_run == pytest.approx(0.01)
+    assert row.stderr == pytest.approx(values.std(ddof=1) / math.sqrt(300))
+    assert row.interval == pytest.approx(1.96 * row.stderr)
+    assert (row.published, row.published_std) == (85.63, 0.20)
+    assert row.difference == pytest.approx(values.mean() - 85.63)
 
 
 def test_tables_show_intervals_to_two_decimals() -> None:
     values = np.array([70.0, 75.0, 80.0, 85.0] * 25)
-    rows = [row for row in summarise([block(values)]) if row["metric"] == "accuracy"]
+    rows = [row for row in summarise([block(values)]) if row.metric == "accuracy"]
     text = markdown(rows)
     assert "77.50 ± 1.10 (85.63 ± 0.20, -8.13)" in text
     assert "mean ± 95 % interval over 100 tasks" in text

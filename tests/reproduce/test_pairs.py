@@ -23,12 +23,12 @@ def test_initialisations_are_averaged_and_splits_are_paired() -> None:
     ours = runs("COIN", {0: [80.0, 84.0], 1: [70.0], 2: [75.0], 5: [10.0]})
     theirs = runs("GCN", {0: [81.0], 1: [66.0, 68.0], 2: [75.0], 9: [99.0]})
     [pair] = paired([*ours, *theirs], ["accuracy"])
-    assert (pair["reference"], pair["method"], pair["metric"], pair["splits"]) == ("COIN", "GCN", "accuracy", 3)
+    assert (pair.reference, pair.method, pair.metric, pair.splits) == ("COIN", "GCN", "accuracy", 3)
     # The splits 0, 1 and 2 differ by 1, 3 and 0.
-    assert pair["difference"] == pytest.approx(4 / 3)
+    assert pair.difference == pytest.approx(4 / 3)
     deviation = math.sqrt(((1 - 4 / 3) ** 2 + (3 - 4 / 3) ** 2 + (4 / 3) ** 2) / 2)
-    assert pair["stderr"] == pytest.approx(deviation / math.sqrt(3))
-    assert pair["wins"] == 2.5
+    assert pair.stderr == pytest.approx(deviation / math.sqrt(3))
+    assert pair.wins == 2.5
 
 
 def test_a_lower_error_is_a_win() -> None:
@@ -38,8 +38,8 @@ def test_a_lower_error_is_a_win() -> None:
         for split in range(2)
     ]
     [pair] = paired(found, ["mse"])
-    assert pair["difference"] == pytest.approx(0.2)
-    assert pair["wins"] == 2
+    assert pair.difference == pytest.approx(0.2)
+    assert pair.wins == 2
 
 
 def test_methods_come_in_the_papers_order_and_settings_apart() -> None:
@@ -51,12 +51,12 @@ def test_methods_come_in_the_papers_order_and_settings_apart() -> None:
         *runs("elsewhere", {7: [60.0]}),
     ]
     pairs = paired(found, ["accuracy"])
-    assert [(pair["method"], pair["settings"]) for pair in pairs] == [
+    assert [(pair.method, pair.settings) for pair in pairs] == [
         ("MLP", {}),
         ("COIN", {"layers": 40}),
         ("own", {}),
     ]
-    assert all(pair["stderr"] is None for pair in pairs)
+    assert all(pair.stderr is None for pair in pairs)
 
 
 def test_the_table() -> None:

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from tests.reproduce.made_up import paper_runs, run
 
-from condiff.reproduce.published import methods
-from condiff.reproduce.summary import group, labels, summarise
+from condiff.reproduce.published import group, methods
+from condiff.reproduce.rows import Row, labels
+from condiff.reproduce.summary import summarise
 
 CONTRACT = [
     "task",
@@ -25,8 +26,8 @@ CONTRACT = [
 
 def test_a_row_holds_what_the_contract_names_and_more() -> None:
     [row] = summarise([run(accuracy=80.0), run(accuracy=84.0, split=1, epochs=300, seconds=4.0, memory_mb=70.0)])
-    assert list(row)[:10] == CONTRACT
-    assert row == {
+    assert list(row.to_dict())[:10] == CONTRACT
+    assert row.to_dict() == {
         "task": "node",
         "dataset": "cora",
         "method": "COIN",
@@ -45,35 +46,39 @@ def test_a_row_holds_what_the_contract_names_and_more() -> None:
         "splits": 2,
         "inits": 1,
         "settings": {},
+        "condition": {},
+        "interval": None,
+        "spread_kind": "standard deviation",
     }
+    assert Row.from_dict(row.to_dict()) == row
 
 
 def test_one_run_tells_nothing_of_a_spread() -> None:
     [row] = summarise([run()])
-    assert row["std"] is None
-    assert row["stderr"] is None
-    assert row["mean"] == 82.0
+    assert row.std is None
+    assert row.stderr is None
+    assert row.mean == 82.0
 
 
 def test_runs_of_one_split_are_averaged_before_the_standard_error() -> None:
     accuracies = np.array([[80.0, 82.0, 81.5], [84.0, 83.0, 85.5], [79.0, 78.0, 80.0], [81.0, 81.0, 84.0]])
     runs = [run(accuracy=a, split=s, init=i) for (s, i), a in np.ndenumerate(accuracies)]
     [row] = summarise(runs)
-    assert row["stderr"] == pytest.approx(accuracies.mean(1).std(ddof=1) / 2)
-    assert row["std"] == pytest.approx(accuracies.std(ddof=1))
-    assert row["stderr"] > row["std"] / math.sqrt(12)  # splits differ, so twelve runs know less than they seem to
-    assert (row["runs"], row["splits"], row["inits"]) == (12, 4, 3)
+    assert row.stderr == pytest.approx(accuracies.mean(1).std(ddof=1) / 2)
+    assert row.std == pytest.approx(accuracies.std(ddof=1))
+    assert row.stderr > row.std / math.sqrt(12)  # splits differ, so twelve runs know less than they seem to
+    assert (row.runs, row.splits, row.inits) == (12, 4, 3)
 
 
 def test_a_split_with_many_runs_counts_once() -> None:
     [row] = summarise([run(accuracy=70.0, split=0, init=init) for init in range(5)] + [run(accuracy=80.0, split=1)])
-    assert row["mean"] == 75.0
+    assert row.mean == 75.0
 
 
 def test_inits_of_one_split_have_no_standard_error() -> None:
     [row] = summarise([run(accuracy=80.0), run(accuracy=82.0, init=1)])
-    assert row["std"] is not None
-    assert row["stderr"] is None
+    assert row.std is not None
+    assert row.stderr is None
 
 
 def test_rows_come_in_the_paper_s_order_and_then_by_name() -> None:
@@ -83,19 +88,19 @@ def test_rows_come_in_the_paper_s_order_and_then_by_name() -> None:
     random.Random(0).shuffle(runs)
     rows = summarise(runs)
     paper = [method.name for method in methods("node")]
-    assert list(dict.fromkeys(row["dataset"] for row in rows if row["task"] == "node")) == [
+    assert list(dict.fromkeys(row.dataset for row in rows if row.task == "node")) == [
         "cora",
         "citeseer",
         "pubmed",
         "a-graph",
         "my-graph",
     ]
-    assert [row["method"] for row in rows if (row["task"], row["dataset"]) == ("node", "cora")] == [
+    assert [row.method for row in rows if (row.task, row.dataset) == ("node", "cora")] == [
         *paper,
         "Alpha",
         "zeta",
     ]
-    assert list(dict.fromkeys(row["task"] for row in rows)) == ["node", "covid", "own"]
+    assert list(dict.fromkeys(row.task for row in rows)) == ["node", "covid", "own"]
 
 
 def test_runs_under_other_settings_are_other_rows() -> None:
@@ -105,15 +110,15 @@ def test_runs_under_other_settings_are_other_rows() -> None:
         for init in range(2)
     ]
     rows = summarise(runs)
-    assert [row["settings"]["strength"] for row in rows] == [0.25, 9.5, 10]  # by size, not by text
-    assert [row["runs"] for row in rows] == [2, 2, 2]
+    assert [row.settings["strength"] for row in rows] == [0.25, 9.5, 10]  # by size, not by text
+    assert [row.runs for row in rows] == [2, 2, 2]
     assert labels(rows) == ["COIN (strength 0.25)", "COIN (strength 9.5)", "COIN (strength 10)"]
 
 
 def test_settings_that_are_equal_are_one_row() -> None:
     same = [{"a": 1, "b": {"c": [1, 2]}}, {"b": {"c": (1, 2)}, "a": 1.0}]
     [row] = summarise([run(settings=settings) for settings in same])
-    assert row["runs"] == 2
+    assert row.runs == 2
     assert labels([row]) == ["COIN"]
 
 
@@ -130,16 +135,16 @@ def test_other_settings_on_another_data_set_need_no_label() -> None:
 def test_several_metrics_are_several_rows() -> None:
     metrics = {"accuracy": 80.35, "roc_auc": 0.8}
     rows = summarise([run(task="prostate", dataset="p1000-20-train", metrics=metrics)])
-    assert [(row["metric"], row["published"]) for row in rows] == [("accuracy", 80.35), ("roc_auc", 0.8001)]
+    assert [(row.metric, row.published) for row in rows] == [("accuracy", 80.35), ("roc_auc", 0.8001)]
 
 
 def test_no_epochs_and_no_number_become_null() -> None:
     runs = [run("own", accuracy=math.nan, epochs=0, memory_mb=math.nan), run("own", accuracy=80.0, epochs=0)]
     [row] = summarise(runs)
-    assert row["seconds_per_epoch"] is None
-    assert (row["mean"], row["std"], row["stderr"], row["memory_mb"]) == (None, None, None, None)
-    assert (row["published"], row["difference"]) == (None, None)
-    json.dumps(summarise([*runs, *paper_runs(splits=1)]), allow_nan=False)
+    assert row.seconds_per_epoch is None
+    assert (row.mean, row.std, row.stderr, row.memory_mb) == (None, None, None, None)
+    assert (row.published, row.difference) == (None, None)
+    json.dumps([row.to_dict() for row in summarise([*runs, *paper_runs(splits=1)])], allow_nan=False)
 
 
 def test_nothing_gives_nothing() -> None:

@@ -11,7 +11,7 @@ from tests.reproduce.made_up import paper_runs, run
 
 from condiff.errors import InvalidInputError
 from condiff.reproduce.summary import summarise
-from condiff.reproduce.tables import csv_text, demo_markdown, latex, markdown, put_table, terminal_table
+from condiff.reproduce.tables import csv_text, demo_markdown, latex, lay_out, markdown, put_table, terminal_table
 
 ROOT = Path(__file__).parents[2]
 ROWS = summarise([*paper_runs(), run("own", 79.96)])
@@ -27,10 +27,10 @@ def test_markdown_reads_back_as_the_same_numbers() -> None:
         (line[0], title.lower()): cell for line in lines[2:] for title, cell in zip(lines[0][1:], line[1:], strict=True)
     }
     for row in ROWS:
-        cell = read.pop((row["method"], row["dataset"]))
+        cell = read.pop((row.method, row.dataset))
         found = [float(number) for number in re.findall(r"[+-]?\d+\.\d+", cell)]
         names = ["mean", "std", "published", "published_std", "difference"]
-        assert found == [round(row[name], 1) + 0.0 for name in names if row[name] is not None]
+        assert found == [round(getattr(row, name), 1) + 0.0 for name in names if getattr(row, name) is not None]
     assert set(read.values()) == {"-"}  # what was not measured
 
 
@@ -50,7 +50,7 @@ def test_a_markdown_cell_has_ours_the_published_and_the_difference() -> None:
 
 def test_without_published_values_none_are_spoken_of() -> None:
     assert "published" not in markdown(summarise([run("own")]))
-    assert [column.header for column in terminal_table(summarise([run("own")])).columns][-1] == "s a run"
+    assert [column.header for column in terminal_table(summarise([run("own")])).columns][-1] == "s per run"
 
 
 def test_csv_reads_back_in_full() -> None:
@@ -60,10 +60,12 @@ def test_csv_reads_back_in_full() -> None:
     read = list(csv.DictReader(io.StringIO(text)))
     assert len(read) == len(ROWS)
     for line, row in zip(read, ROWS, strict=True):
-        assert list(line) == list(row)
-        assert json.loads(line["settings"]) == row["settings"]
-        for name, value in row.items():
-            if name != "settings":
+        plain = row.to_dict()
+        assert list(line) == list(plain)
+        assert json.loads(line["settings"]) == row.settings
+        assert json.loads(line["condition"]) == dict(row.condition)
+        for name, value in plain.items():
+            if name not in ("settings", "condition"):
                 assert line[name] == "" if value is None else type(value)(line[name]) == value
 
 
@@ -136,6 +138,7 @@ def test_the_terminal_marks_what_misses_and_hides_nothing() -> None:
     assert lines["GAT"].split()[-2:] == ["-2.8", "▼"]
     assert lines["APPNP"].split()[-2:] == ["+1.3", "▲"]
     assert lines["own"].split() == ["own", "[red]", "60.0", "±", "0.0", "2", "2", "-", "-"]
+    assert "mean ± standard deviation" in lines["mean"]
     assert "▲ ▼ further from the published value than 1 in accuracy (%)" in lines["▲"]
     coloured = {line for line in printed(terminal_table(rows)).splitlines() if "\x1b[31m" in line}
     assert ["GAT" in line for line in coloured] == [True]
@@ -175,7 +178,7 @@ def test_the_table_has_a_row_a_method_and_a_column_a_number_of_labels() -> None:
         [row("COIN", 1, 91.26), row("COIN", 10, 97.0), row("other", 1, 60.0), row("other", 10, 90.04)]
     )
     assert table.splitlines() == [
-        "| labels a class | 1 | 10 |",
+        "| labels per class | 1 | 10 |",
         "| --- | --- | --- |",
         "| COIN | 91.3 ± 0.2 | 97.0 ± 0.2 |",
         "| other | 60.0 ± 0.2 | 90.0 ± 0.2 |",
@@ -197,3 +200,69 @@ def test_a_document_without_the_place_is_refused() -> None:
 def test_the_readme_shows_the_committed_results() -> None:
     rows = json.loads((ROOT / "results/demo/accuracy.json").read_text())
     assert demo_markdown(rows) in (ROOT / "README.md").read_text()
+
+
+def test_lines_are_methods_and_columns_data_sets() -> None:
+    runs = [
+        run("zeta", dataset="mine"),
+        run("Alpha"),
+        run("GCN"),
+        run("COIN", dataset="citeseer"),
+        run("GCN", dataset="mine"),
+    ]
+    grid = lay_out(summarise(runs))
+    assert [(line.label, line.group) for line in grid.lines] == [
+        ("GCN", "Classic"),
+        ("COIN", "COIN"),
+        ("Alpha", ""),
+        ("zeta", ""),
+    ]
+    assert [column.title for column in grid.columns] == ["Cora", "Citeseer", "mine"]
+    held = {(line.label, column.dataset) for line in grid.lines for column in grid.columns if grid.cell(line, column)}
+    assert held == {("GCN", "cora"), ("GCN", "mine"), ("COIN", "citeseer"), ("Alpha", "cora"), ("zeta", "mine")}
+
+
+def test_several_metrics_of_one_data_set_are_columns() -> None:
+    grid = lay_out(summarise([run(metrics={"accuracy": 80.0, "roc_auc": 0.8})]))
+    assert [column.title for column in grid.columns] == ["accuracy (%)", "ROC-AUC"]
+
+
+def test_no_row_is_lost() -> None:
+    runs = paper_runs(inits=1) + [run(settings={"strength": 0.1 * n}, dataset="pubmed") for n in range(3)]
+    rows = summarise(runs)
+    assert sorted(map(id, lay_out(rows).cells.values())) == sorted(map(id, rows))
+
+
+@pytest.mark.parametrize(("metric", "best"), [("accuracy", "81.0"), ("mse", "79.0000")])
+def test_the_best_is_the_highest_accuracy_and_the_lowest_error(metric: str, best: str) -> None:
+    grid = lay_out(summarise([run(name, metrics={metric: value}) for name, value in (("a", 79.0), ("b", 81.0))]))
+    assert grid.best(grid.columns[0]) == best
+
+
+def test_runs_are_told_with_their_exceptions() -> None:
+    usual = paper_runs(("cora", "citeseer"), ("GCN", "GAT", "COIN"), splits=3, inits=2)
+    assert lay_out(summarise(usual)).runs_text() == "3 splits with 2 initialisations each"
+    fewer = paper_runs(("cora", "citeseer"), ("CGNN",), splits=2, inits=1)
+    odd = paper_runs(("cora",), ("MLP",), splits=2, inits=2)[:3] + paper_runs(
+        ("citeseer",), ("MLP",), splits=1, inits=1
+    )
+    assert lay_out(summarise(usual + fewer + odd)).runs_text() == (
+        "3 splits with 2 initialisations each; MLP on Cora: 3 runs; MLP on Citeseer: 1 split with 1 initialisation; "
+        "CGNN: 2 splits with 1 initialisation each"
+    )
+
+
+def test_nothing_and_two_tasks_at_once_are_refused() -> None:
+    with pytest.raises(InvalidInputError, match="no results"):
+        lay_out([])
+    with pytest.raises(InvalidInputError, match="one task, not covid, node"):
+        lay_out(summarise([run(), run(task="covid")]))
+
+
+def test_many_different_numbers_of_runs_become_a_range() -> None:
+    runs = [
+        each
+        for number, name in enumerate(["MLP", "GCN", "GraphSAGE", "GAT", "SGC", "APPNP", "CGNN", "GCDE"], start=1)
+        for each in paper_runs(["cora"], [name], splits=number, inits=1)
+    ]
+    assert lay_out(summarise(runs)).runs_text() == "1 to 8 runs"

@@ -88,7 +88,7 @@ def command(
     write_text(out / "claims.json", json_module.dumps(found, indent=2, allow_nan=False) + "\n")
     figures.strength_boxplots(runs, out / "strength.png", limits=limits)
     if json:
-        print_json(rows)
+        print_json([row.to_dict() for row in rows])
         return
     table = Table("data set", "claim", "measured", "holds", box=None, pad_edge=False, header_style="bold")
     for claim in found:

@@ -117,7 +117,7 @@ def command(
     if pictures:
         work.draw(everything, all_rows, out)
     if json:
-        print_json(rows)
+        print_json([row.to_dict() for row in rows])
         return
     console.print(terminal_table(rows))
     console.print(f"\nwritten to {out}: summary.json, summary.csv, table.md, table.tex, {STORE}", markup=False)

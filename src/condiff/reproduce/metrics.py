@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
 
 from condiff.errors import InvalidInputError, did_you_mean
+
+#: Where a value is written: each has its own plus-minus sign and its own bold type.
+Style: TypeAlias = Literal["plain", "markdown", "latex", "html"]
+_BOLD: dict[Style, str] = {"plain": "{}", "markdown": "**{}**", "latex": r"\textbf{{{}}}", "html": "<b>{}</b>"}
 
 
 @dataclass(frozen=True)
@@ -32,9 +37,15 @@ class Metric:
         """The value as it is printed; a dash for none."""
         return "-" if value is None else f"{self._rounded(value):.{self.decimals}f}"
 
-    def spread_text(self, value: float | None, spread: float | None) -> str:
-        """``82.2 ± 1.2``, or the value alone where there is no spread."""
-        return self.text(value) if value is None or spread is None else f"{self.text(value)} ± {self.text(spread)}"
+    def spread_text(
+        self, value: float | None, spread: float | None, style: Style = "plain", *, bold: bool = False
+    ) -> str:
+        """``82.2 ± 1.2``, or the value alone where there is no spread; ``bold`` is for the value."""
+        if value is None:
+            return "--" if style == "latex" else "-"
+        text = _BOLD[style].format(self.text(value)) if bold else self.text(value)
+        sign = r"$\pm$" if style == "latex" else "±"
+        return text if spread is None else f"{text} {sign} {self.text(spread)}"
 
     def difference_text(self, difference: float | None) -> str:
         """A difference with its sign."""

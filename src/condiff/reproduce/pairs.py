@@ -7,23 +7,68 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 from condiff.errors import InvalidInputError, did_you_mean
-from condiff.reproduce.metrics import metric
+from condiff.reproduce.metrics import Metric, metric
+from condiff.reproduce.rows import Condition, labels, method_place
 from condiff.reproduce.runs import Run
-from condiff.reproduce.summary import labels, method_place
 
-Pair = dict[str, Any]
+
+@dataclass(frozen=True)
+class Pair:
+    """How far a reference is ahead of a method, over the splits that both were run on.
+
+    Attributes
+    ----------
+    task, dataset, condition, metric
+        What both were run on, and what of it is compared.
+    reference, method, settings
+        The two methods, and the settings of the second.
+    splits
+        How many both were run on.
+    difference
+        The mean of the splits' differences, positive where the reference is better.
+    stderr
+        Of that mean; None for one split.
+    wins
+        Splits on which the reference is better; one without a difference counts as half.
+    """
+
+    task: str
+    dataset: str
+    condition: Condition
+    reference: str
+    method: str
+    settings: dict[str, Any]
+    metric: str
+    splits: int
+    difference: float
+    stderr: float | None
+    wins: float
+
+    @property
+    def place(self) -> tuple[str, Condition, str]:
+        """As in a :class:`~condiff.reproduce.rows.Row`."""
+        return self.dataset, self.condition, self.metric
+
+    @property
+    def judged(self) -> Metric:
+        """How the differences are rounded."""
+        return metric(self.metric, self.task)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        found = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {**found, "condition": dict(self.condition)}
 
 
 def paired(runs: Iterable[Run], metrics: Sequence[str], reference: str = "COIN") -> list[Pair]:
-    """What a method is ahead of every other, over the splits that both were run on; in the paper's order.
+    """How far a method is ahead of every other, over the splits that both were run on; in the paper's order.
 
-    Initialisations of a split are averaged first. Each row has ``reference``, ``method``, ``settings`` (the method's),
-    ``metric``, ``splits``, ``difference`` (the mean of the splits' differences, positive where the reference is
-    better), ``stderr`` (of that mean; None for one split) and ``wins`` (splits on which the reference is better; one
-    without a difference is half of one). A reference with several settings is taken with those of the most runs.
+    Initialisations of a split are averaged first. A reference with several settings is taken with those of the most
+    runs.
     """
     runs = list(runs)
     if len({(run.task, run.dataset) for run in runs}) > 1:
@@ -37,46 +82,49 @@ def paired(runs: Iterable[Run], metrics: Sequence[str], reference: str = "COIN")
         raise InvalidInputError(f"there is no run of {reference!r} to compare with{did_you_mean(reference, known)}")
     chosen = max(own, key=lambda key: sum(map(len, cells[key].values())))
     others = sorted((key for key in cells if key != chosen), key=lambda key: method_place(runs[0].task, key[0]))
-    found = [_pair(cells[chosen], cells[key], name) for name in metrics for key in others]
-    return [pair for pair in found if pair["splits"]]
+    found = (_pair(cells[chosen], cells[key], name) for name in metrics for key in others)
+    return [pair for pair in found if pair is not None]
 
 
 def pairs_markdown(pairs: Sequence[Pair]) -> str:
-    """A line a method and two columns a metric: difference with its standard error, and splits won."""
+    """One line per method and two columns per metric: difference with its standard error, and splits won."""
     if not pairs:
         raise InvalidInputError("there are no methods to compare")
-    names = list(dict.fromkeys(pair["metric"] for pair in pairs))
+    names = list(dict.fromkeys(pair.metric for pair in pairs))
     titles = [title for name in names for title in (metric(name).title, "won")]
     lines = [
-        f"| {pairs[0]['reference']} against | " + " | ".join(titles) + " |",
+        f"| {pairs[0].reference} against | " + " | ".join(titles) + " |",
         "| --- |" + " ---: |" * len(titles),
     ]
     rows: dict[str, dict[str, Pair]] = defaultdict(dict)
     for pair, label in zip(pairs, labels(pairs), strict=True):
-        rows[label][pair["metric"]] = pair
+        rows[label][pair.metric] = pair
     for label, cells in rows.items():
         texts = [text for name in names for text in _texts(cells.get(name))]
         lines.append(f"| {label} | " + " | ".join(texts) + " |")
     return "\n".join(lines)
 
 
-def _pair(ours: dict[int, list[Run]], theirs: dict[int, list[Run]], name: str) -> Pair:
+def _pair(ours: dict[int, list[Run]], theirs: dict[int, list[Run]], name: str) -> Pair | None:
     one, two = _by_split(ours, name), _by_split(theirs, name)
     sign = 1 if metric(name).higher_is_better else -1
     differences = [sign * (one[split] - two[split]) for split in sorted(one.keys() & two.keys())]
+    if not differences:
+        return None
     first, other = next(iter(ours.values()))[0], next(iter(theirs.values()))[0]
-    return {
-        "task": first.task,
-        "dataset": first.dataset,
-        "reference": first.method,
-        "method": other.method,
-        "settings": other.settings,
-        "metric": name,
-        "splits": len(differences),
-        "difference": statistics.fmean(differences) if differences else None,
-        "stderr": statistics.stdev(differences) / math.sqrt(len(differences)) if len(differences) > 1 else None,
-        "wins": sum((value > 0) + 0.5 * (value == 0) for value in differences),
-    }
+    return Pair(
+        first.task,
+        first.dataset,
+        Condition(),
+        first.method,
+        other.method,
+        other.settings,
+        name,
+        len(differences),
+        statistics.fmean(differences),
+        statistics.stdev(differences) / math.sqrt(len(differences)) if len(differences) > 1 else None,
+        sum((value > 0) + 0.5 * (value == 0) for value in differences),
+    )
 
 
 def _by_split(runs: dict[int, list[Run]], name: str) -> dict[int, float]:
@@ -87,8 +135,8 @@ def _by_split(runs: dict[int, list[Run]], name: str) -> dict[int, float]:
 def _texts(pair: Pair | None) -> tuple[str, str]:
     if pair is None:
         return "-", "-"
-    judged = metric(pair["metric"], pair["task"])
-    text = judged.difference_text(pair["difference"])
-    if pair["stderr"] is not None:
-        text += f" ± {judged.text(pair['stderr'])}"
-    return text, f"{pair['wins']:g} of {pair['splits']}"
+    judged = pair.judged
+    text = judged.difference_text(pair.difference)
+    if pair.stderr is not None:
+        text += f" ± {judged.text(pair.stderr)}"
+    return text, f"{pair.wins:g} of {pair.splits}"

@@ -20,10 +20,10 @@ from condiff.reproduce.pairs import Pair, paired, pairs_markdown
 from condiff.reproduce.pretraining import trained_methods as episodic
 from condiff.reproduce.protocols import covid, fewshot, node, prostate
 from condiff.reproduce.protocols import episodic as episodic_jobs
+from condiff.reproduce.rows import Row
 from condiff.reproduce.runner import Job
 from condiff.reproduce.runs import Run
 from condiff.reproduce.splits import random_splits, read_splits, write_splits
-from condiff.reproduce.summary import Row
 
 #: Draws the pictures of a task's runs, and of the rows that sum them up, into a folder.
 Draw = Callable[[Sequence[Run], Sequence[Row], Path], None]
@@ -178,9 +178,9 @@ _FORECASTS = ("LastValue", "GCN", "COIN")
 def _draw_covid(shown: Sequence[covid.CovidJob], runs: Sequence[Run], rows: Sequence[Row], folder: Path) -> None:
     figures.case_forecasts(covid.forecasts(shown), folder / "forecasts.png")
     papers = {covid.dataset_name(), covid.dataset_name(causal=True)}
-    figures.accuracy_intervals([row for row in rows if row["dataset"] in papers] or rows, folder / "intervals.png")
-    looking_ahead = [row for row in rows if not row["dataset"].endswith("-causal")]
-    if len({row["dataset"] for row in looking_ahead}) > 2:
+    figures.accuracy_intervals([row for row in rows if row.dataset in papers] or rows, folder / "intervals.png")
+    looking_ahead = [row for row in rows if not row.dataset.endswith("-causal")]
+    if len({row.dataset for row in looking_ahead}) > 2:
         figures.error_against_missing(looking_ahead, folder / "missing.png")
     figures.region_map(panels.load(), folder / "regions.png")
 
@@ -197,7 +197,7 @@ def _prostate(wish: Wish) -> Plan:
 
 def _draw_prostate(runs: Sequence[Run], rows: Sequence[Row], folder: Path) -> None:
     for name in prostate.METRICS:
-        figures.accuracy_intervals([row for row in rows if row["metric"] == name], folder / f"{name}.png")
+        figures.accuracy_intervals([row for row in rows if row.metric == name], folder / f"{name}.png")
     figures.roc_and_pr_curves(runs, folder / "curves.png")
     figures.gene_bars(leading_alterations(prostate.load(), 10), folder / "genes.png")
 
@@ -214,7 +214,7 @@ def _pairs(runs: Sequence[Run], metrics: Sequence[str]) -> list[Pair]:
 
 
 def _pairs_json(pairs: Sequence[Pair]) -> str:
-    return json.dumps(pairs, indent=2) + "\n"
+    return json.dumps([pair.to_dict() for pair in pairs], indent=2) + "\n"
 
 
 def _fewshot(wish: Wish) -> Plan:
@@ -300,7 +300,7 @@ def _fewshot_pairs(runs: Sequence[Run]) -> dict[str, str]:
 def _draw_fewshot(runs: Sequence[Run], rows: Sequence[Row], folder: Path) -> None:
     # Other methods are trained on episodes than work on given features: a picture for each kind.
     for name, trained in (("accuracy", False), ("episodic", True)):
-        if shown := [row for row in rows if (episodic_jobs.MARK in row["dataset"]) == trained]:
+        if shown := [row for row in rows if (episodic_jobs.MARK in row.dataset) == trained]:
             figures.accuracy_intervals(shown, folder / f"{name}.png")
     if figures.with_and_without_balance(rows):
         figures.balance_bars(rows, folder / "balance.png")

@@ -61,6 +61,13 @@ def methods(task: str) -> tuple[PublishedMethod, ...]:
     return tuple(PublishedMethod(name, group) for name, group in lines if group or name not in grouped)
 
 
+def group(task: str, method: str) -> str:
+    """The group of a method in the paper's table, or an empty text."""
+    if task == "fewshot":
+        return ""  # its groups are backbones
+    return next((each.group for each in methods(task) if each.name == method), "")
+
+
 @cache
 def datasets(task: str) -> tuple[str, ...]:
     """A task's data sets in the paper's order."""

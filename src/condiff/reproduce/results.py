@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from condiff.files import write_text
+from condiff.reproduce.rows import Row
 from condiff.reproduce.runs import Run
-from condiff.reproduce.summary import Row, summarise
+from condiff.reproduce.summary import summarise
 from condiff.reproduce.tables import csv_text, latex, markdown
 
 STORE = "runs.sqlite"
@@ -17,7 +18,7 @@ STORE = "runs.sqlite"
 
 def headline(runs: Sequence[Run], metrics: Sequence[str]) -> list[Row]:
     """The rows of these metrics; what else a run measured stays in the store."""
-    return [row for row in summarise(runs) if row["metric"] in metrics]
+    return [row for row in summarise(runs) if row.metric in metrics]
 
 
 def write_results(
@@ -46,7 +47,7 @@ def write_results(
     """
     line = f"Made by `{made['command']}` on {made['date']} ({made['machine']}; torch {made['torch']})."
     written = {
-        "summary.json": json.dumps(list(rows), indent=2, allow_nan=False) + "\n",
+        "summary.json": json.dumps([row.to_dict() for row in rows], indent=2, allow_nan=False) + "\n",
         "summary.csv": csv_text(rows),
         "table.md": f"{markdown(rows)}\n\n{line}\n",
         "table.tex": f"% {line}\n{latex(rows)}",

@@ -1,4 +1,4 @@
-"""Tables of measured rows, as Markdown, CSV, LaTeX and for the terminal, and their place in a document."""
+"""Tables of measured rows: laid out as the paper's are, written as Markdown, CSV, LaTeX and for the terminal."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import csv
 import io
 import json
 import re
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
 from condiff.errors import InvalidInputError
-from condiff.reproduce.grid import Column, Grid, Line, dataset_title, lay_out, run_noun, spread
-from condiff.reproduce.metrics import metric
-from condiff.reproduce.summary import labels
+from condiff.reproduce.metrics import Metric, Style, metric
+from condiff.reproduce.published import group
+from condiff.reproduce.rows import Condition, Row, Spread, labels, method_place
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from condiff.reproduce.summary import Row
-
+# More methods than this with other numbers of runs than the rest make no sentence.
+_MOST_EXCEPTIONS = 6
 _LATEX = {
     "\\": r"\textbackslash{}",
     **{character: f"\\{character}" for character in "&%$#_{}"},
@@ -35,32 +35,134 @@ _LATEX = {
 }
 
 
+@dataclass(frozen=True)
+class Line:
+    """A method's line: how it is called there, and its group in the paper's table (empty where it is not in it)."""
+
+    label: str
+    method: str
+    group: str
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: a data set under a condition, by one metric."""
+
+    dataset: str
+    condition: Condition
+    metric_name: str
+    title: str
+    metric: Metric
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The rows of one task by line and column; where something was not measured there is no cell."""
+
+    task: str
+    lines: list[Line]
+    columns: list[Column]
+    cells: dict[tuple[str, Column], Row]
+
+    def cell(self, line: Line, column: Column) -> Row | None:
+        """What was measured there."""
+        return self.cells.get((line.label, column))
+
+    def is_best(self, row: Row, column: Column) -> bool:
+        """Whether a row's mean is the best of its column as it is printed: all that print the same share the honour."""
+        return row.mean is not None and column.metric.text(row.mean) == self.best(column)
+
+    def best(self, column: Column) -> str:
+        """The best mean of a column, as it is printed."""
+        means = [row.mean for (_, place), row in self.cells.items() if place == column and row.mean is not None]
+        best = max if column.metric.higher_is_better else min
+        return column.metric.text(best(means)) if means else ""
+
+    @property
+    def spread_kind(self) -> Spread:
+        """What stands beside the means."""
+        return next(iter(self.cells.values())).spread_kind
+
+    def about(self) -> str:
+        """What the numbers beside the means are, and over how many runs."""
+        return f"mean ± {self.spread_kind} over {self.runs_text()}"
+
+    def runs_text(self) -> str:
+        """Over how many runs the values are, with the exceptions to what most of them share."""
+        texts = {key: _runs_text(row) for key, row in self.cells.items()}
+        usual = Counter(texts.values()).most_common(1)[0][0]
+        exceptions: dict[str, list[str]] = defaultdict(list)
+        for line in self.lines:
+            found = {column: texts[line.label, column] for column in self.columns if (line.label, column) in texts}
+            if len(set(found.values())) == 1:
+                exceptions[next(iter(found.values()))].append(line.label)
+                continue
+            for column, text in found.items():
+                exceptions[text].append(f"{line.label} on {column.title}")
+        exceptions.pop(usual, None)
+        if sum(map(len, exceptions.values())) > _MOST_EXCEPTIONS:
+            runs = [row.runs for row in self.cells.values()]
+            return f"{min(runs):,} to {max(runs):,} {next(iter(self.cells.values())).noun}s"
+        return "; ".join([usual, *(f"{', '.join(names)}: {text}" for text, names in exceptions.items())])
+
+
+def lay_out(rows: Sequence[Row]) -> Grid:
+    """Lay out the rows of one task; methods in the paper's order, then others by name."""
+    if not rows:
+        raise InvalidInputError("there are no results to show")
+    task = rows[0].task
+    if any(row.task != task for row in rows):
+        raise InvalidInputError(f"one table shows one task, not {', '.join(sorted({row.task for row in rows}))}")
+    columns = _columns(rows)
+    names = labels(rows)
+    named = sorted(zip(names, rows, strict=True), key=lambda pair: method_place(task, pair[1].method))
+    lines = dict.fromkeys(Line(name, row.method, group(task, row.method)) for name, row in named)
+    cells = {(name, columns[row.place]): row for name, row in zip(names, rows, strict=True)}
+    return Grid(task, list(lines), list(columns.values()), cells)
+
+
+def _columns(rows: Sequence[Row]) -> dict[Any, Column]:
+    places = {row.place: row for row in rows}
+    titles = {row.place[:2]: row.title for row in rows}
+    metrics = {row.metric for row in rows}
+    found = {}
+    for place, row in places.items():
+        title = titles[place[:2]]
+        if len(metrics) > 1:
+            title = row.judged.title if len(titles) == 1 else f"{title}, {row.judged.title}"
+        found[place] = Column(*place, title, row.judged)
+    return found
+
+
 def markdown(rows: Sequence[Row]) -> str:
-    """A line a method and a column a data set: ours, in brackets the published value and the difference."""
+    """One line per method and one column per data set: ours, in brackets the published value and the difference."""
     grid = lay_out(rows)
     lines = [
         _markdown_line(["method", *(column.title for column in grid.columns)]),
         "| --- |" + " ---: |" * len(grid.columns),
         *(
-            _markdown_line([line.label, *(_cell_text(grid, line, column) for column in grid.columns)])
+            _markdown_line([line.label, *(_cell_text(grid.cell(line, column)) for column in grid.columns)])
             for line in grid.lines
         ),
         "",
         f"{_metric_text(grid)}: {grid.about()}.",
     ]
-    if any(row["published"] is not None for row in rows):
+    if any(row.published is not None for row in rows):
         lines[-1] += " In brackets: the published value and the difference from it."
     return "\n".join(lines)
 
 
 def csv_text(rows: Sequence[Row]) -> str:
-    """Every column of the summary in full precision; nothing where a value is None, settings as JSON."""
+    """Every column of the summary in full precision; empty where a value is None, settings and condition as JSON."""
     if not rows:
         raise InvalidInputError("there are no results to show")
     stream = io.StringIO()
-    writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
+    plain = [row.to_dict() for row in rows]
+    writer = csv.DictWriter(stream, list(plain[0]), lineterminator="\n")
     writer.writeheader()
-    writer.writerows({**row, "settings": json.dumps(row["settings"], sort_keys=True)} for row in rows)
+    for row in plain:
+        texts = {name: json.dumps(row[name], sort_keys=True) for name in ("settings", "condition")}
+        writer.writerow({**row, **texts})
     return stream.getvalue()
 
 
@@ -98,48 +200,44 @@ def latex(rows: Sequence[Row]) -> str:
 
 
 def terminal_table(rows: Sequence[Row]) -> Table:
-    """A line a row: ours, runs, the published value and the difference; one beyond the metric's tolerance is marked."""
+    """One line per row: ours, runs, the published value and the difference, marked beyond the metric's tolerance."""
     if not rows:
         raise InvalidInputError("there are no results to show")
-    several = len({row["metric"] for row in rows}) > 1
+    several = len({row.metric for row in rows}) > 1
+    first = rows[0]
     table = Table(box=None, pad_edge=False, header_style="bold", caption_justify="left", caption_style="dim")
     table.add_column("data set")
     table.add_column("method")
     if several:
         table.add_column("metric")
-    value_title = "value" if several else metric(rows[0]["metric"], rows[0]["task"]).title
-    compared = any(row["published"] is not None for row in rows)
-    noun = run_noun(rows[0])
-    for title in (value_title, f"{noun}s", f"s a {noun}", *(("published", "difference") if compared else ())):
-        table.add_column(title, justify="right", no_wrap=True)
+    compared = any(row.published is not None for row in rows)
+    headings = ["value" if several else first.judged.title, f"{first.noun}s", f"s per {first.noun}"]
+    for heading in (*headings, *(("published", "difference") if compared else ())):
+        table.add_column(heading, justify="right", no_wrap=True)
     before = None
     for row, label in zip(rows, labels(rows), strict=True):
-        judged = metric(row["metric"], row["task"])
-        name = dataset_title(row["task"], row["dataset"])
-        cells: list[str | Text] = [
-            judged.spread_text(row["mean"], spread(row)),
-            f"{row['runs']:,}",
-            _seconds_text(row["seconds_per_run"]),
-        ]
+        cells: list[str | Text] = [row.text(), f"{row.runs:,}", _seconds_text(row.seconds_per_run)]
         if compared:
-            cells += [judged.spread_text(row["published"], row["published_std"]), _difference(row)]
-        style = "bold" if row["method"] == "COIN" else ""
-        table.add_row(Text("" if name == before else name), Text(label, style), *([judged.title] * several), *cells)
-        before = name
-    if any(metric(row["metric"], row["task"]).misses(row["difference"]) for row in rows):
-        tolerances = {metric(row["metric"]).title: metric(row["metric"]).tolerance for row in rows}
+            cells += [row.published_text(), _difference(row)]
+        style = "bold" if row.method == "COIN" else ""
+        name = Text("" if row.title == before else row.title)
+        table.add_row(name, Text(label, style), *([row.judged.title] * several), *cells)
+        before = row.title
+    table.caption = f"mean ± {first.spread_kind}"
+    if any(row.misses for row in rows):
+        tolerances = {metric(row.metric).title: metric(row.metric).tolerance for row in rows}
         limits = ", ".join(f"{limit:g} in {title}" for title, limit in tolerances.items())
-        table.caption = f"▲ ▼ further from the published value than {limits}"
+        table.caption += f"\n▲ ▼ further from the published value than {limits}"
     return table
 
 
 def demo_markdown(rows: list[dict[str, Any]]) -> str:
-    """The demo's accuracies: a row a method, a column a number of labels."""
+    """The demo's accuracies: one row per method, one column per number of labels."""
     numbers = sorted({row["labels_per_class"] for row in rows})
     methods = list(dict.fromkeys(row["method"] for row in rows))
     cells = {(row["method"], row["labels_per_class"]): f"{row['mean']:.1f} ± {row['std']:.1f}" for row in rows}
     lines = [
-        "| labels a class | " + " | ".join(str(number) for number in numbers) + " |",
+        "| labels per class | " + " | ".join(str(number) for number in numbers) + " |",
         "| --- |" + " --- |" * len(numbers),
     ]
     lines += [f"| {method} | " + " | ".join(cells[method, number] for number in numbers) + " |" for method in methods]
@@ -154,21 +252,31 @@ def put_table(document: str, name: str, table: str) -> str:
     return pattern.sub(lambda found: f"{found[1]}\n{table}\n\n{found[2]}", document)
 
 
+def _runs_text(row: Row) -> str:
+    if row.spread_kind is Spread.INTERVAL:
+        return f"{row.runs:,} tasks"
+    if row.runs != row.splits * row.inits:
+        return f"{row.runs} runs"
+    each = " each" if row.splits > 1 else ""
+    return f"{_count(row.splits, 'split')} with {_count(row.inits, 'initialisation')}{each}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def _metric_text(grid: Grid) -> str:
     titles = dict.fromkeys(column.metric.title for column in grid.columns)
     text = ", ".join(titles)
     return text[0].upper() + text[1:]
 
 
-def _cell_text(grid: Grid, line: Line, column: Column) -> str:
-    row = grid.cell(line, column)
+def _cell_text(row: Row | None, style: Style = "plain") -> str:
     if row is None:
         return "-"
-    ours = column.metric.spread_text(row["mean"], spread(row))
-    if row["published"] is None:
-        return ours
-    theirs = column.metric.spread_text(row["published"], row["published_std"])
-    return f"{ours} ({theirs}, {column.metric.difference_text(row['difference'])})"
+    if row.published is None:
+        return row.text(style)
+    return f"{row.text(style)} ({row.published_text(style)}, {row.difference_text()})"
 
 
 def _markdown_line(cells: list[str]) -> str:
@@ -178,11 +286,7 @@ def _markdown_line(cells: list[str]) -> str:
 
 def _latex_cell(grid: Grid, line: Line, column: Column) -> str:
     row = grid.cell(line, column)
-    if row is None or row["mean"] is None:
-        return "--"
-    mean = column.metric.text(row["mean"])
-    shown = rf"\textbf{{{mean}}}" if mean == grid.best(column) else mean
-    return shown if spread(row) is None else rf"{shown} $\pm$ {column.metric.text(spread(row))}"
+    return "--" if row is None else row.text("latex", bold=grid.is_best(row, column))
 
 
 def _escape_latex(text: str) -> str:
@@ -194,9 +298,9 @@ def _seconds_text(seconds: float | None) -> str:
 
 
 def _difference(row: Row) -> Text:
-    judged, difference = metric(row["metric"], row["task"]), row["difference"]
-    text = judged.difference_text(difference)
-    if not judged.misses(difference):
+    text = row.difference_text()
+    if not row.misses:
         return Text(f"{text}  ")
-    better = (difference > 0) == judged.higher_is_better
-    return Text(f"{text} {'▲' if difference > 0 else '▼'}", style="green" if better else "red")
+    assert row.difference is not None
+    better = (row.difference > 0) == row.judged.higher_is_better
+    return Text(f"{text} {'▲' if row.difference > 0 else '▼'}", style="green" if better else "red")

@@ -8,7 +8,8 @@ from tests.reproduce.made_up import run
 from condiff.errors import InvalidInputError
 from condiff.reproduce.figures import balance_bars, draw_balance, draw_intervals, with_and_without_balance
 from condiff.reproduce.figures.canvas import HIGHLIGHT, OURS
-from condiff.reproduce.summary import Row, summarise
+from condiff.reproduce.rows import Row
+from condiff.reproduce.summary import summarise
 
 pytest.importorskip("matplotlib")
 

@@ -32,10 +32,10 @@ def test_ours_stands_beside_the_published() -> None:
     assert names == [*(method.name for method in methods("node")), "own"]
     shown = marks(figure.axes[0])
     for row in rows:
-        if row["dataset"] == "cora" and row["method"] != "MLP":
-            assert shown.pop((row["method"], True)) == pytest.approx((row["mean"], row["std"]))
-            if row["published"] is not None:
-                assert shown.pop((row["method"], False)) == pytest.approx((row["published"], row["published_std"]))
+        if row.dataset == "cora" and row.method != "MLP":
+            assert shown.pop((row.method, True)) == pytest.approx((row.mean, row.std))
+            if row.published is not None:
+                assert shown.pop((row.method, False)) == pytest.approx((row.published, row.published_std))
     assert shown == {}
     left, right = figure.axes[0].get_xlim()
     assert right - left < 15
@@ -46,7 +46,7 @@ def test_a_method_far_from_all_others_is_written_at_the_edge() -> None:
     [axes] = draw_intervals(rows).axes
     mlp = rows[0]
     [written] = [text.get_text() for text in axes.texts if "◀" in text.get_text()]
-    assert written == f"◀ {mlp['mean']:.1f} ± {mlp['std']:.1f} (published 57.4 ± 2.1)"
+    assert written == f"◀ {mlp.mean:.1f} ± {mlp.std:.1f} (published 57.4 ± 2.1)"
 
 
 def test_of_a_few_methods_all_are_drawn() -> None:

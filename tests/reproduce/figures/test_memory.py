@@ -21,7 +21,7 @@ def test_a_bar_ends_at_the_peak_of_its_method() -> None:
     for axes, dataset in zip(figure.axes, ("cora", "pubmed"), strict=True):
         assert axes.get_xscale() == "log"
         ends = {round(bar.get_y() + bar.get_height() / 2): bar.get_x() + bar.get_width() for bar in axes.patches}
-        expected = {names.index(row["method"]): row["memory_mb"] for row in rows if row["dataset"] == dataset}
+        expected = {names.index(row.method): row.memory_mb for row in rows if row.dataset == dataset}
         assert ends == pytest.approx(expected)
         assert all(axes.get_xlim()[0] < end < axes.get_xlim()[1] for end in ends.values())
     assert figure.axes[0].yaxis_inverted()

@@ -15,8 +15,9 @@ from condiff.reproduce.figures import draw_missing, error_against_missing
 from condiff.reproduce.figures.missing import _apart
 from condiff.reproduce.protocols.covid import RATES, dataset_name
 from condiff.reproduce.published import methods
+from condiff.reproduce.rows import Row
 from condiff.reproduce.runs import Run
-from condiff.reproduce.summary import Row, summarise
+from condiff.reproduce.summary import summarise
 
 pytest.importorskip("matplotlib")
 

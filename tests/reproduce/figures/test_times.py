@@ -16,15 +16,15 @@ def test_every_method_is_a_labelled_point_coloured_by_its_accuracy() -> None:
     axes, bar = draw_times(rows).axes
     [marks] = axes.collections
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
-    expected = [(row["seconds_per_epoch"], row["seconds_per_run"]) for row in rows]
+    expected = [(row.seconds_per_epoch, row.seconds_per_run) for row in rows]
     assert marks.get_offsets().tolist() == [pytest.approx(point) for point in expected]
-    assert marks.get_array().tolist() == [row["mean"] for row in rows]
+    assert marks.get_array().tolist() == [row.mean for row in rows]
     assert {text.get_text(): text.xy for text in axes.texts} == {
-        row["method"]: pytest.approx(point) for row, point in zip(rows, expected, strict=True)
+        row.method: pytest.approx(point) for row, point in zip(rows, expected, strict=True)
     }
     assert bar.get_ylabel() == "accuracy (%)"
     # The MLP, far below, does not take the colours of the others.
-    assert marks.norm.vmin > min(row["mean"] for row in rows) + 10
+    assert marks.norm.vmin > min(row.mean for row in rows) + 10
 
 
 def test_published_times_are_hollow_and_grey_where_asked_for() -> None:

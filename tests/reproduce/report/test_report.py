@@ -22,7 +22,7 @@ from condiff.reproduce.results import STORE, headline, write_results
 from condiff.reproduce.runs import Run
 from condiff.reproduce.store import Key, Store
 
-RESULTS = Path(__file__).parents[2] / "results"
+RESULTS = Path(__file__).parents[3] / "results"
 
 
 def make_results(folder: Path, runs: list[Run]) -> Path:
@@ -69,14 +69,20 @@ def well_formed(page: str) -> list[tuple[str, dict[str, str | None]]]:
 def test_results_show_ours_theirs_and_the_difference(results: Path) -> None:
     page = report(results, "condiff report results")
     well_formed(page)
-    [row] = [row for row in read_results(results).rows if (row["dataset"], row["method"]) == ("cora", "COIN")]
-    line = page[page.index("Cora, accuracy (%).") :]
+    [row] = [row for row in read_results(results).rows if (row.dataset, row.method) == ("cora", "COIN")]
+    line = page[page.index("Cora, accuracy (%): mean ± standard deviation over runs.") :]
     line = line[line.index(">COIN</th>") :]
-    assert f"{row['mean']:.1f}</td>" in line[:200]
-    assert "82.2 ± 1.2" in line[:400] and f"{row['difference']:+.1f}" in line[:500]
+    assert f"{row.mean:.1f}</td>" in line[:200]
+    assert "82.2 ± 1.2" in line[:400] and f"{row.difference:+.1f}" in line[:500]
     assert "published 82.2" in page
     assert page.count("<svg") >= 4
     assert "condiff reproduce &lt;cora&gt;" in page
+
+
+def test_few_shot_tasks_show_the_interval_of_their_table() -> None:
+    page = report(RESULTS / "fewshot", "condiff report results/fewshot")
+    assert "82.31 ± 0.23" in page and "11.64" not in page
+    assert "Mean ± 95 % interval over" in page
 
 
 def test_names_of_users_are_escaped(results: Path) -> None:

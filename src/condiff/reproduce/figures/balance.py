@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from condiff.errors import InvalidInputError
 from condiff.reproduce.figures.canvas import HIGHLIGHT, OURS, save
 from condiff.reproduce.figures.lines import line_panels
-from condiff.reproduce.grid import Column, lay_out
+from condiff.reproduce.tables import Column, lay_out
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from condiff.reproduce.summary import Row
+    from condiff.reproduce.rows import Row
 
 _SUFFIX = "-unbalanced"
 
@@ -27,7 +27,7 @@ def balance_bars(rows: Sequence[Row], target: Path) -> None:
 
 def with_and_without_balance(rows: Sequence[Row]) -> list[str]:
     """The data sets that were measured both ways, by their balanced names."""
-    names = dict.fromkeys(row["dataset"] for row in rows)
+    names = dict.fromkeys(row.dataset for row in rows)
     return [name for name in names if name + _SUFFIX in names]
 
 
@@ -39,16 +39,16 @@ def draw_balance(rows: Sequence[Row]) -> Figure:
     names = with_and_without_balance(rows)
     if not names:
         raise InvalidInputError("nothing was measured both with balanced and with unbalanced queries")
-    grid = lay_out([row for row in rows if row["dataset"].removesuffix(_SUFFIX) in names])
+    grid = lay_out([row for row in rows if row.dataset.removesuffix(_SUFFIX) in names])
     columns: dict[str, Column] = {column.dataset: column for column in grid.columns}
     figure, found = line_panels(grid, width=3.8, height=0.29, columns=[columns[name] for name in names])
     for name, axes in zip(names, found, strict=True):
         for height, line in enumerate(grid.lines):
             balanced, not_balanced = (grid.cell(line, columns[each]) for each in (name, name + _SUFFIX))
-            if balanced is None or not_balanced is None:
+            if balanced is None or not_balanced is None or balanced.mean is None or not_balanced.mean is None:
                 continue
             colour = HIGHLIGHT if line.method == "COIN" else OURS
-            values = balanced["mean"], not_balanced["mean"]
+            values = balanced.mean, not_balanced.mean
             axes.plot(values, (height, height), color=colour, linewidth=1.8, alpha=0.45, zorder=2)
             axes.plot(values[0], height, "o", color=colour, markersize=5.5)
             axes.plot(values[1], height, "o", color=colour, markersize=5.5, markerfacecolor="white")

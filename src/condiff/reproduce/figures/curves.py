@@ -9,7 +9,8 @@ import numpy as np
 from condiff.errors import InvalidInputError
 from condiff.reproduce.curves import Kind, mean_curve
 from condiff.reproduce.figures.canvas import COLOURS, HIGHLIGHT, panels, plain, save
-from condiff.reproduce.summary import labels, method_place, summarise
+from condiff.reproduce.rows import labels, method_place
+from condiff.reproduce.summary import summarise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,10 +70,10 @@ def draw_curves(runs: Sequence[Run], *, shown: Sequence[str] = SHOWN) -> Figure:
 def _by_label(runs: Sequence[Run]) -> dict[str, list[Run]]:
     """The runs of each method and its settings, in the paper's order, by what the table calls them."""
     with_curves = [run for run in runs if mean_curve([run], "roc") is not None]
-    rows = [row for row in summarise(with_curves) if row["metric"] == _AREAS["roc"]]
-    rows.sort(key=lambda row: method_place(row["task"], row["method"]))
+    rows = [row for row in summarise(with_curves) if row.metric == _AREAS["roc"]]
+    rows.sort(key=lambda row: method_place(row.task, row.method))
     return {
-        label: [run for run in with_curves if (run.method, run.settings) == (row["method"], row["settings"])]
+        label: [run for run in with_curves if (run.method, run.settings) == (row.method, row.settings)]
         for row, label in zip(rows, labels(rows), strict=True)
     }
 

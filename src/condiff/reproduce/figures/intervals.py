@@ -9,7 +9,7 @@ import numpy as np
 
 from condiff.reproduce.figures.canvas import HIGHLIGHT, OURS, save
 from condiff.reproduce.figures.lines import SIDE_BY_SIDE, line_panels
-from condiff.reproduce.grid import Column, Grid, lay_out, spread
+from condiff.reproduce.tables import Column, Grid, lay_out
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from condiff.reproduce.summary import Row
+    from condiff.reproduce.rows import Row
 
 _SHIFT = 0.17
 _THEIRS: dict[str, Any] = {"color": "0.5", "markersize": 4.2, "linewidth": 1.0, "markerfacecolor": "white"}
@@ -41,7 +41,7 @@ def draw_intervals(rows: Sequence[Row]) -> Figure:
         _panel(axes, grid, column)
     wrapped = textwrap.fill(grid.about(), 14 + 55 * min(len(grid.columns), SIDE_BY_SIDE))
     figure.suptitle(wrapped, fontsize=9, color="0.3")
-    if any(row["published"] is not None for row in rows):
+    if any(row.published is not None for row in rows):
         _legend(figure)
     return figure
 
@@ -54,22 +54,22 @@ def _panel(axes: Axes, grid: Grid, column: Column) -> None:
         if row is None:
             continue
         colour = HIGHLIGHT if line.method == "COIN" else OURS
-        values = [value for value in (row["mean"], row["published"]) if value is not None]
+        values = [value for value in (row.mean, row.published) if value is not None]
         if values and (max(values) < low or min(values) > high):
-            _at_the_edge(axes, height, row, column, below=max(values) < low, colour=colour)
+            _at_the_edge(axes, height, row, below=max(values) < low, colour=colour)
         else:
             ours = {"color": colour, "markersize": 5, "linewidth": 1.6}
-            _interval(axes, height - _SHIFT * (len(values) == 2), row["mean"], spread(row), ours)
-            _interval(axes, height + _SHIFT, row["published"], row["published_std"], _THEIRS)
-        if row["difference"] is not None:
+            _interval(axes, height - _SHIFT * (len(values) == 2), row.mean, row.spread, ours)
+            _interval(axes, height + _SHIFT, row.published, row.published_std, _THEIRS)
+        if row.difference is not None:
             _write(
                 axes,
-                metric.difference_text(row["difference"]),
+                row.difference_text(),
                 (1.0, height),
                 ha="right",
-                fontweight="bold" if metric.misses(row["difference"]) else "normal",
+                fontweight="bold" if row.misses else "normal",
             )
-    if any(row["difference"] is not None for row in grid.cells.values()):
+    if any(row.difference is not None for row in grid.cells.values()):
         heading = f"difference, bold beyond {metric.tolerance:g}"
         axes.set_title(heading, loc="right", fontsize=7.5, color="0.35")
     axes.locator_params(axis="x", nbins=6, steps=[1, 2, 5, 10])
@@ -80,17 +80,17 @@ def _panel(axes: Axes, grid: Grid, column: Column) -> None:
 
 
 def _fences(rows: list[Row]) -> tuple[float, float]:
-    values = [row[name] for row in rows for name in ("mean", "published") if row[name] is not None]
+    values = [value for row in rows for value in (row.mean, row.published) if value is not None]
     first, third = np.percentile(values, [25, 75]) if values else (0.0, 0.0)
     # Three ranges between the quartiles, the box plot's "far out"; of a few methods, all are shown.
     reach = 3 * (third - first) if len(rows) > 4 else np.inf
     return float(first - reach), float(third + reach)
 
 
-def _at_the_edge(axes: Axes, height: float, row: Row, column: Column, *, below: bool, colour: str) -> None:
-    text = column.metric.spread_text(row["mean"], spread(row))
-    if row["published"] is not None:
-        text += f" (published {column.metric.spread_text(row['published'], row['published_std'])})"
+def _at_the_edge(axes: Axes, height: float, row: Row, *, below: bool, colour: str) -> None:
+    text = row.text()
+    if row.published is not None:
+        text += f" (published {row.published_text()})"
     place = (0.01 if below else 0.86, height)
     _write(axes, f"◀ {text}" if below else f"{text} ▶", place, ha="left" if below else "right", color=colour)
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from condiff.reproduce.grid import Column, Grid
+    from condiff.reproduce.tables import Column, Grid
 
 #: Panels side by side; more than these go below.
 SIDE_BY_SIDE = 4

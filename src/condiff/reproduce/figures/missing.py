@@ -10,7 +10,7 @@ import numpy as np
 from condiff.errors import InvalidInputError
 from condiff.reproduce.figures.canvas import COLOURS, HIGHLIGHT, panels, plain, save
 from condiff.reproduce.metrics import metric
-from condiff.reproduce.summary import labels, method_place
+from condiff.reproduce.rows import labels, method_place
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from condiff.reproduce.summary import Row
+    from condiff.reproduce.rows import Row
 
 _RATE = re.compile(r"-(?P<percent>\d+(?:\.\d+)?)-missing(?P<causal>-causal)?$")
 _MARKS = "osD^v<>Ph"
@@ -42,8 +42,8 @@ def draw_missing(rows: Sequence[Row]) -> Figure:
     """
     cells: dict[bool, dict[str, dict[float, Row]]] = {}
     for row, label in zip(rows, labels(rows), strict=True):
-        found = _RATE.search(row["dataset"])
-        if found and row["mean"] is not None:
+        found = _RATE.search(row.dataset)
+        if found and row.mean is not None:
             panel = cells.setdefault(bool(found["causal"]), {})
             panel.setdefault(label, {})[float(found["percent"]) / 100] = row
     if not cells:
@@ -56,7 +56,7 @@ def draw_missing(rows: Sequence[Row]) -> Figure:
         _panel(axes, cells[causal], styles)
         about = "standardised by the days of training" if causal else "standardised by all days, as in the paper"
         axes.set_title(about, fontsize=10, loc="left")
-    line[0].set_ylabel(metric(rows[0]["metric"]).title)
+    line[0].set_ylabel(metric(rows[0].metric).title)
     return figure
 
 
@@ -66,8 +66,8 @@ def _panel(axes: Axes, panel: dict[str, dict[float, Row]], styles: dict[str, dic
         if name not in panel:
             continue
         rates = sorted(panel[name])
-        means = np.array([panel[name][rate]["mean"] for rate in rates])
-        errors = np.array([panel[name][rate]["stderr"] or 0.0 for rate in rates])
+        means = np.array([panel[name][rate].mean for rate in rates])
+        errors = np.array([panel[name][rate].stderr or 0.0 for rate in rates])
         axes.plot(rates, means, **style)
         axes.fill_between(rates, means - errors, means + errors, color=style["color"], alpha=0.13, linewidth=0)
         ends[name] = rates[-1], float(means[-1])

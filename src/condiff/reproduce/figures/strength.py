@@ -10,9 +10,8 @@ import numpy as np
 
 from condiff.errors import InvalidInputError
 from condiff.reproduce.figures.canvas import panels, plain, save
-from condiff.reproduce.grid import dataset_title
 from condiff.reproduce.metrics import metric
-from condiff.reproduce.summary import dataset_place
+from condiff.reproduce.rows import dataset_place, dataset_title
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

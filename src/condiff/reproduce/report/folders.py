@@ -13,9 +13,10 @@ from typing import Any
 from condiff.errors import InvalidFileError
 from condiff.reproduce.metrics import METRICS
 from condiff.reproduce.results import STORE
+from condiff.reproduce.rows import Row
 from condiff.reproduce.runs import Run
 from condiff.reproduce.store import Store
-from condiff.reproduce.summary import Row, summarise
+from condiff.reproduce.summary import summarise
 
 SUMMARY = "summary.json"
 _NEEDED = ("task", "dataset", "method", "metric", "mean", "std", "runs", "published", "difference", "settings")
@@ -57,11 +58,11 @@ def read_results(folder: Path) -> Results:
     rows = summary
     if runs:
         # The store may hold more than the last summary; which metrics matter is for the summary to say.
-        wanted = {row["metric"] for row in summary} or set(METRICS)
-        rows = [row for row in summarise(runs) if row["metric"] in wanted]
+        wanted = {row.metric for row in summary} or set(METRICS)
+        rows = [row for row in summarise(runs) if row.metric in wanted]
     if not rows:
         raise InvalidFileError(f"{folder} holds no finished run: run its command first, and this one again")
-    unknown = next((row["metric"] for row in rows if row["metric"] not in METRICS), None)
+    unknown = next((row.metric for row in rows if row.metric not in METRICS), None)
     if unknown is not None:
         raise InvalidFileError(f"{folder} measures {unknown!r}, which this version of condiff does not know")
     made = _json(folder / "provenance.json", dict) if (folder / "provenance.json").is_file() else {}
@@ -80,12 +81,12 @@ def _json(path: Path, kind: type) -> Any:
 
 
 def _rows(path: Path) -> list[Row]:
-    rows: list[Row] = _json(path, list)
+    rows: list[dict[str, Any]] = _json(path, list)
     for row in rows:
         missing = [name for name in _NEEDED if not isinstance(row, dict) or name not in row]
         if missing:
             raise InvalidFileError(f"{path} is no summary of runs: a row lacks {missing[0]!r}; make the results again")
-    return rows
+    return [Row.from_dict(row) for row in rows]
 
 
 def _runs(path: Path) -> tuple[list[Run], list[dict[str, Any]]]:

@@ -11,12 +11,12 @@ from typing import Any
 from condiff.pages.html import Html, join, tag
 from condiff.pages.layout import Card, Section, report_page, settings_text, versions
 from condiff.pages.tables import Cell, Column, table
-from condiff.reproduce.grid import Grid, dataset_title, lay_out
 from condiff.reproduce.metrics import metric
 from condiff.reproduce.report.charts import Sample, box_plots, boxes_along, line_chart, time_and_score
 from condiff.reproduce.report.folders import Results
+from condiff.reproduce.rows import Row, dataset_title, labels
 from condiff.reproduce.runs import Run
-from condiff.reproduce.summary import Row, labels
+from condiff.reproduce.tables import Grid, lay_out
 
 _TASKS = {
     "node": "Node classification",
@@ -34,11 +34,11 @@ _SWEEP = 6
 
 def results_page(found: Results, command: str) -> str:
     """The page of a results folder."""
-    tasks = list(dict.fromkeys(row["task"] for row in found.rows))
-    methods = {row["method"] for row in found.rows}
-    datasets = {(row["task"], row["dataset"]) for row in found.rows}
+    tasks = list(dict.fromkeys(row.task for row in found.rows))
+    methods = {row.method for row in found.rows}
+    datasets = {(row.task, row.dataset, row.condition) for row in found.rows}
     names = [_TASKS.get(task, task) for task in tasks]
-    runs = len(found.runs) or max(row["runs"] for row in found.rows)
+    runs = len(found.runs) or max(row.runs for row in found.rows)
     lede = (
         f"{runs:,} runs of {_count(len(methods), 'method')} on {_count(len(datasets), 'data set')}. "
         "Every value stands beside the published one where the paper has it."
@@ -46,7 +46,7 @@ def results_page(found: Results, command: str) -> str:
     cards: list[Card] = []
     sections: list[Section] = []
     for task in tasks:
-        rows = [row for row in found.rows if row["task"] == task]
+        rows = [row for row in found.rows if row.task == task]
         own = [run for run in found.runs if run.task == task]
         prefix = f"{_TASKS.get(task, task)}: " if len(tasks) > 1 else ""
         cards += _cards(rows)
@@ -59,27 +59,28 @@ def results_page(found: Results, command: str) -> str:
 
 def _cards(rows: Sequence[Row]) -> list[Card]:
     cards = []
-    places = list(dict.fromkeys((row["dataset"], row["metric"]) for row in rows))
-    for dataset, name in places:
-        here = [row for row in rows if (row["dataset"], row["metric"]) == (dataset, name) and row["mean"] is not None]
+    places = list(dict.fromkeys(row.place for row in rows))
+    for place in places:
+        here = [(row.mean, row) for row in rows if row.place == place and row.mean is not None]
         if not here:
             continue
-        judged = metric(name, here[0]["task"])
-        order = sorted(here, key=lambda row: row["mean"], reverse=judged.higher_is_better)
-        own = next((row for row in order if row["method"] == _OURS), order[0])
+        judged = here[0][1].judged
+        order = [row for _, row in sorted(here, key=lambda pair: pair[0], reverse=judged.higher_is_better)]
+        own = next((row for row in order if row.method == _OURS), order[0])
         about = [f"place {order.index(own) + 1} of {len(order)}"] if len(order) > 1 else []
-        if own["published"] is not None:
-            about.append(f"published {judged.text(own['published'])} ({judged.difference_text(own['difference'])})")
-        title = f"{own['method']} on {dataset_title(own['task'], dataset)}"
-        spread = f"± {judged.text(own['std'])}" if own["std"] is not None else ""
-        several = f", {judged.title}" if len({metric_name for _, metric_name in places}) > 1 else ""
-        cards.append(Card(title + several, judged.text(own["mean"]), "; ".join(about), spread))
-    compared = [row for row in rows if row["difference"] is not None]
+        if own.published is not None:
+            about.append(f"published {judged.text(own.published)} ({own.difference_text()})")
+        title = f"{own.method} on {own.title}"
+        spread = f"± {judged.text(own.spread)}" if own.spread is not None else ""
+        if spread:
+            about.append(f"± {own.spread_kind}")
+        several = f", {judged.title}" if len({name for *_, name in places}) > 1 else ""
+        cards.append(Card(title + several, judged.text(own.mean), "; ".join(about), spread))
+    compared = [row for row in rows if row.difference is not None]
     if len(compared) > 1:
-        close = sum(not metric(row["metric"], row["task"]).misses(row["difference"]) for row in compared)
+        close = sum(not row.misses for row in compared)
         limits = " or ".join(
-            f"{metric(name).tolerance:g} in {metric(name).title}"
-            for name in dict.fromkeys(r["metric"] for r in compared)
+            f"{metric(name).tolerance:g} in {metric(name).title}" for name in dict.fromkeys(r.metric for r in compared)
         )
         cards.insert(min(len(cards), 6), Card("As published", f"{close} of {len(compared)}", f"values within {limits}"))
     return cards
@@ -93,12 +94,12 @@ def _task_sections(rows: Sequence[Row], runs: Sequence[Run]) -> list[Section]:
         sections.append(Section("All methods", _overview(grid)))
     if sweep:
         sections.append(Section("The strength of a layer", sweep))
-    places = list(dict.fromkeys((row["dataset"], row["metric"]) for row in rows))
+    places = list(dict.fromkeys(row.place for row in rows))
     details = []
-    for dataset, name in places:
-        here = [row for row in rows if (row["dataset"], row["metric"]) == (dataset, name)]
-        title = dataset_title(here[0]["task"], dataset)
-        title += f": {metric(name).title}" if len({other for _, other in places}) > 1 else ""
+    for place in places:
+        here = [row for row in rows if row.place == place]
+        title = here[0].title
+        title += f": {here[0].judged.title}" if len({name for *_, name in places}) > 1 else ""
         figures = [] if sweep else [_boxes(here, runs, title)]
         details.append((title, join([*figures, _details(here, title)])))
     sections += [Section(title, content) for title, content in details[:_UNFOLDED]]
@@ -108,11 +109,7 @@ def _task_sections(rows: Sequence[Row], runs: Sequence[Run]) -> list[Section]:
     missing = _missing(rows)
     if missing:
         sections.append(Section("What is missing", missing))
-    times = (
-        []
-        if sweep
-        else [_times([row for row in rows if (row["dataset"], row["metric"]) == place]) for place in places[:_UNFOLDED]]
-    )
+    times = [] if sweep else [_times([row for row in rows if row.place == place]) for place in places[:_UNFOLDED]]
     if any(times):
         sections.append(Section("Score against time", join(times)))
     sections.append(Section("Settings", _settings(rows)))
@@ -126,89 +123,86 @@ def _overview(grid: Grid) -> Html:
         cells = [Cell(line.label)]
         for column in grid.columns:
             row = grid.cell(line, column)
-            if row is None or row["mean"] is None:
+            if row is None or row.mean is None:
                 cells.append(Cell("-"))
                 continue
-            best = column.metric.text(row["mean"]) == grid.best(column)
             theirs = ""
-            if row["published"] is not None:
-                theirs = f" ({column.metric.text(row['published'])})"
-            shown = join([column.metric.spread_text(row["mean"], row["std"]), tag("span", theirs, class_="theirs")])
-            cells.append(Cell(shown, row["mean"], "best" if best else None))
+            if row.published is not None:
+                theirs = f" ({column.metric.text(row.published)})"
+            shown = join([row.text(), tag("span", theirs, class_="theirs")])
+            cells.append(Cell(shown, row.mean, "best" if grid.is_best(row, column) else None))
         rows.append(cells)
-    caption = f"Mean ± standard deviation over {grid.runs_text()}. The best of a column is green."
-    if any(row["published"] is not None for row in grid.cells.values()):
+    caption = f"{grid.about().capitalize()}. The best of a column is green."
+    if any(row.published is not None for row in grid.cells.values()):
         caption += " In brackets the published mean."
     return table(caption, columns, rows, highlight=[line.method == _OURS for line in grid.lines])
 
 
 def _details(rows: Sequence[Row], title: str) -> Html:
-    judged = metric(rows[0]["metric"], rows[0]["task"])
-    compared = any(row["published"] is not None for row in rows)
+    judged = rows[0].judged
+    compared = any(row.published is not None for row in rows)
     columns = [
         Column("method", "text"),
         Column(judged.title, about="Mean over splits"),
-        Column("±", about="Standard deviation over all runs"),
-        Column("runs"),
+        Column("±", about=f"{rows[0].spread_kind} over all {rows[0].noun}s".capitalize()),
+        Column(f"{rows[0].noun}s"),
         *((Column("published"), Column("difference")) if compared else ()),
-        Column("s a run", about="Seconds that training took"),
-        Column("s an epoch"),
+        Column(f"s per {rows[0].noun}", about="Seconds that training took"),
+        Column("s per epoch"),
         Column("MB", about="Memory: the largest peak above what was in use before"),
     ]
-    best = (max if judged.higher_is_better else min)(
-        (row["mean"] for row in rows if row["mean"] is not None), default=None
-    )
+    best = (max if judged.higher_is_better else min)((row.mean for row in rows if row.mean is not None), default=None)
     shown = []
     for row, label in zip(rows, labels(rows), strict=True):
-        winner = best is not None and row["mean"] is not None and judged.text(row["mean"]) == judged.text(best)
+        winner = best is not None and row.mean is not None and judged.text(row.mean) == judged.text(best)
         cells = [
             Cell(label),
-            Cell(judged.text(row["mean"]), row["mean"], "best" if winner else None),
-            Cell(judged.text(row["std"]), row["std"]),
-            Cell(f"{row['runs']:,}", row["runs"]),
+            Cell(judged.text(row.mean), row.mean, "best" if winner else None),
+            Cell(judged.text(row.spread), row.spread),
+            Cell(f"{row.runs:,}", row.runs),
         ]
         if compared:
-            missed = judged.misses(row["difference"])
+            missed = row.misses
             cells += [
-                Cell(judged.spread_text(row["published"], row["published_std"]), row["published"], "theirs"),
-                Cell(judged.difference_text(row["difference"]), row["difference"], "miss" if missed else None),
+                Cell(row.published_text(), row.published, "theirs"),
+                Cell(row.difference_text(), row.difference, "miss" if missed else None),
             ]
-        cells += [_quantity(row.get(name)) for name in ("seconds_per_run", "seconds_per_epoch", "memory_mb")]
+        cells += [_quantity(value) for value in (row.seconds_per_run, row.seconds_per_epoch, row.memory_mb)]
         shown.append(cells)
-    caption = f"{title}, {judged.title}."
+    caption = f"{title}, {judged.title}: mean ± {rows[0].spread_kind} over {rows[0].noun}s."
     caption += f" Differences beyond {judged.tolerance:g} are red." if compared else ""
-    return table(caption, columns, shown, highlight=[row["method"] == _OURS for row in rows])
+    return table(caption, columns, shown, highlight=[row.method == _OURS for row in rows])
 
 
 def _boxes(rows: Sequence[Row], runs: Sequence[Run], title: str) -> Html | None:
     values: dict[tuple[str, str, str], list[float]] = defaultdict(list)
-    name = rows[0]["metric"]
+    name = rows[0].metric
     for run in runs:
         if name in run.metrics:
             values[run.dataset, run.method, _key(run.settings)].append(run.metrics[name])
     samples = []
     for row, label in zip(rows, labels(rows), strict=True):
-        found = values.get((row["dataset"], row["method"], _key(row["settings"])), [])
+        found = values.get((row.dataset, row.method, _key(row.settings)), [])
         if found:
-            samples.append(Sample(label, tuple(found), row["published"], row.get("published_std")))
+            samples.append(Sample(label, tuple(found), row.published, row.published_std))
     if not any(len(sample.values) > 1 for sample in samples):
         return None
-    return box_plots(samples, metric(name, rows[0]["task"]), f"{title}, all runs")
+    return box_plots(samples, rows[0].judged, f"{title}, all runs")
 
 
 def _times(rows: Sequence[Row]) -> Html | None:
-    judged = metric(rows[0]["metric"], rows[0]["task"])
+    judged = rows[0].judged
     points, timeless = [], []
     for row, label in zip(rows, labels(rows), strict=True):
-        if row["mean"] is not None:
-            seconds = row.get("seconds_per_run")
+        if row.mean is not None:
+            seconds = row.seconds_per_run
             if seconds and seconds > 0:
-                points.append((label, seconds, row["mean"]))
+                points.append((label, seconds, row.mean))
             else:
                 timeless.append(label)
     if len(points) < 2:
         return None
-    title = f"{dataset_title(rows[0]['task'], rows[0]['dataset'])}: {judged.title} against time"
+    title = f"{rows[0].title}: {judged.title} against time"
     return time_and_score(points, judged, title, timeless)
 
 
@@ -239,11 +233,11 @@ def _missing(rows: Sequence[Row]) -> Html | None:
     """Lines of the error against what is missing, where the data sets say so in their names."""
     found: dict[bool, dict[str, list[tuple[float, float]]]] = {}
     for row, label in zip(rows, labels(rows), strict=True):
-        matched = _MISSING.search(row["dataset"])
-        if matched and row["mean"] is not None:
+        matched = _MISSING.search(row.dataset)
+        if matched and row.mean is not None:
             lines = found.setdefault(bool(matched[2]), {})
-            lines.setdefault(label, []).append((float(matched[1]), row["mean"]))
-    judged = metric(rows[0]["metric"], rows[0]["task"])
+            lines.setdefault(label, []).append((float(matched[1]), row.mean))
+    judged = rows[0].judged
     figures = []
     for causal, lines in sorted(found.items()):
         if max(len(points) for points in lines.values()) > 2:
@@ -257,9 +251,9 @@ def _missing(rows: Sequence[Row]) -> Html | None:
 def _settings(rows: Sequence[Row]) -> Html:
     seen: dict[tuple[str, str], list[str]] = defaultdict(list)
     for row in rows:
-        place = dataset_title(row["task"], row["dataset"])
-        if place not in seen[row["method"], _key(row["settings"])]:
-            seen[row["method"], _key(row["settings"])].append(place)
+        place = row.title
+        if place not in seen[row.method, _key(row.settings)]:
+            seen[row.method, _key(row.settings)].append(place)
     shown = [
         [Cell(method), Cell(", ".join(places)), Cell(settings_text(json.loads(settings)))]
         for (method, settings), places in seen.items()
