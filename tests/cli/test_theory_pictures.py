@@ -81,10 +81,10 @@ def test_the_digits_have_curves_and_a_picture(condiff: Run, tmp_path: Path, monk
 
 
 def test_figures_are_written(condiff: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from condiff.reproduce.figures import flow
+    from condiff.reproduce.figures import theory
 
     # What takes most of the time.
-    monkeypatch.setattr(flow.flow_animation, "__defaults__", (3,))
+    monkeypatch.setattr(theory.flow_animation, "__defaults__", (3,))
     monkeypatch.setattr(scale_space, "_EPOCHS", 5)
     result = condiff("theory", "figures", "--out", tmp_path / "pictures", "--json")
     assert result.code == 0

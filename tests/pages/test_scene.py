@@ -10,7 +10,6 @@ from sklearn.datasets import load_iris, make_blobs
 from condiff import COINClassifier, COINRegressor
 from condiff.errors import InvalidInputError
 from condiff.pages.explorer import explorer_page
-from condiff.pages.palette import colours
 from condiff.pages.scene import Scene, example_scene, scene_of_model, table_scene
 from condiff.uncertainty import Inspection
 
@@ -114,8 +113,3 @@ def test_what_it_cannot_show() -> None:
         scene_of_model(COINRegressor(folds=0).fit(X, X[:, 0]), "values")  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="20 classes apart, not 25"):
         scene_of_model(COINClassifier(folds=0, layers=1, epochs=1).fit(X, np.arange(50) // 2), "many")
-
-
-def test_colours_are_all_different() -> None:
-    assert len(set(colours(20))) == 20
-    assert colours(3) == colours(20)[:3]

@@ -55,7 +55,6 @@ def command(
     from condiff.reproduce.splits import random_splits
     from condiff.reproduce.store import Store
 
-    figures.require_matplotlib()
     numbers, strengths = _numbers(layers), _strengths(strength)
     work: list[node.NodeJob] = []
     limits: dict[str, dict[str, float]] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json as codec
 from collections.abc import Sequence
 from pathlib import Path
@@ -42,8 +41,8 @@ def bench_scale(
         command=typed(),
         tell=note,
     )
-    if any(row["points"] and row["status"] == "ok" for row in rows) and importlib.util.find_spec("matplotlib"):
-        from condiff.reproduce.figures.scale import scale_curves
+    if any(row["points"] and row["status"] == "ok" for row in rows):
+        from condiff.reproduce.figures.bench import scale_curves
 
         scale_curves(codec.loads(out.read_text()), out.with_suffix(".png"))
     if json:

@@ -23,7 +23,7 @@ def command(
     jobs: Jobs = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON list and nothing else.")] = False,
 ) -> None:
-    """Classify scikit-learn's digits from 1, 2, 5 and 10 labels a class, beside other methods.
+    """Classify scikit-learn's digits from 1, 2, 5 and 10 labels per class, beside other methods.
 
     Nothing is downloaded. Writes the table (JSON) and a picture of accuracy against diffusion time.
 
@@ -33,7 +33,6 @@ def command(
     from condiff.reproduce.pool import process_pool
     from condiff.reproduce.provenance import provenance
 
-    figures.require_matplotlib()  # now rather than in a minute
     started = time.perf_counter()
     runs: list[demo.Run] = []
     with process_pool(jobs) as pool:
@@ -50,8 +49,8 @@ def command(
         return
     table = Table(
         "method",
-        *(f"{labels} a class" for labels in demo.LABELS_PER_CLASS),
-        title=f"Accuracy (%) on 1,797 digits, mean and spread over {draws} draws of the labels",
+        *(f"{labels} per class" for labels in demo.LABELS_PER_CLASS),
+        title=f"Accuracy (%) on 1,797 digits, mean ± standard deviation over {draws} draws of the labels",
         title_justify="left",
         box=None,
         pad_edge=False,

@@ -57,7 +57,6 @@ def command(
     [bold]condiff reproduce my_graph.npz --method all --train-per-class 5 --validation-per-class 5[/bold]
     """
     from condiff.cli.sweeping import follow
-    from condiff.reproduce import figures
     from condiff.reproduce.cluster import AHEAD, cluster_pool
     from condiff.reproduce.plans import FewShotWish, Wish, plan
     from condiff.reproduce.pool import process_pool
@@ -69,8 +68,6 @@ def command(
 
     if jobs is not None and cluster is not None:
         raise InvalidInputError("--jobs is for processes of this machine: leave it out with --cluster")
-    if pictures:
-        figures.require_matplotlib()  # now rather than in an hour
     if episodic and cluster is not None:
         raise InvalidInputError("--episodic trains on this machine: leave out --cluster")
     if episodic:

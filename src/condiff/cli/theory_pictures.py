@@ -73,13 +73,8 @@ def figures(
 
     Example: [bold]condiff theory figures --out pictures[/bold]
     """
-    from condiff.reproduce.figures import require_matplotlib
-
-    require_matplotlib()
     from condiff.reproduce.evolution import PLANES, evolve
-    from condiff.reproduce.figures.evolution import three_times
-    from condiff.reproduce.figures.flow import flow_animation
-    from condiff.reproduce.figures.scale_space import scale_space
+    from condiff.reproduce.figures.theory import flow_animation, scale_space, three_times
     from condiff.reproduce.scale_space import DeepMoons, photograph
 
     evolutions = [evolve(name) for name in PLANES]
@@ -155,19 +150,16 @@ def _smooth_table(
 def _smooth_digits(
     noise: float | None, alpha: float, samples: int, points: int, seed: int, out: Path | None, json: bool
 ) -> None:
-    from condiff.reproduce.figures import require_matplotlib
     from condiff.reproduce.provenance import provenance
     from condiff.reproduce.robustness import METHODS, NOISES, Protocol, curves
 
-    if out is not None:
-        require_matplotlib()  # now rather than in a minute
-        if out.exists() and not out.is_dir():
-            raise InvalidInputError(f"--out must be a folder for the digits, but {out} is a file")
+    if out is not None and out.exists() and not out.is_dir():
+        raise InvalidInputError(f"--out must be a folder for the digits, but {out} is a file")
     noises = NOISES if noise is None else (noise,)
     protocol = Protocol(points=points, samples=samples, alpha=alpha, seed=seed)
     found = list(progress(curves(noises, protocol), len(noises) * len(METHODS), "curves"))
     if out is not None:
-        from condiff.reproduce.figures.certified import certified_curves
+        from condiff.reproduce.figures.theory import certified_curves
 
         content = {"made": provenance(typed()), "curves": found}
         write_text(out / "certified.json", codec.dumps(content, indent=1) + "\n")

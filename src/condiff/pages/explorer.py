@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from string import Template
 
-from condiff import __version__
 from condiff.files import write_text
-from condiff.pages.document import asset, document
-from condiff.pages.html import Html, escape, join, tag
-from condiff.pages.palette import colours
+from condiff.pages.canvas import class_colours
+from condiff.pages.report import render
 from condiff.pages.scene import Scene
 
 
@@ -23,31 +20,15 @@ def explorer_page(scene: Scene, command: str) -> str:
     command
         How the page says it was made.
     """
-    shades = colours(len(scene.classes))
-    brushes = [
-        tag(
-            "label",
-            tag("input", type="radio", name="brush", value=str(code), checked=code == 0),
-            tag("span", class_="swatch", style=f"background: {shade}", aria_hidden="true"),
-            name,
-        )
-        for code, (name, shade) in enumerate(zip(scene.classes, shades, strict=True))
-    ]
-    body = Template(asset("explorer.html")).substitute(
-        name=escape(scene.name),
-        points=f"{scene.n_points:,}",
-        edges=f"{_edges(scene):,}",
-        labels=str(int((scene.labels >= 0).sum())),
-        brushes=join(brushes, Html("\n")),
-        truth_hidden="" if scene.truth is not None else "hidden",
-        command=escape(command),
-        version=escape(__version__),
-    )
-    return document(
-        f"{scene.name} · condiff explorer",
-        Html(body),
-        styles=("base.css", "explorer.css"),
-        scripts=("flow.js", "disc.js", "stage.js", "explorer.js"),
+    loops = int((scene.weights.diagonal() > 0).sum())
+    return render(
+        "explorer.html",
+        title=f"{scene.name} · condiff explorer",
+        scene=scene,
+        brushes=list(zip(scene.classes, class_colours(len(scene.classes)), strict=True)),
+        edges=(scene.weights.nnz - loops) // 2,
+        labels=int((scene.labels >= 0).sum()),
+        command=command,
         data=scene.to_dict(),
     )
 
@@ -55,8 +36,3 @@ def explorer_page(scene: Scene, command: str) -> str:
 def write_explorer(scene: Scene, out: Path, command: str) -> None:
     """Write :func:`explorer_page`, whole or not at all."""
     write_text(out, explorer_page(scene, command))
-
-
-def _edges(scene: Scene) -> int:
-    """Edges between different points."""
-    return int((scene.weights.nnz - (scene.weights.diagonal() > 0).sum()) // 2)

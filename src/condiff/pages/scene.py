@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits, make_circles, make_moons
+from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.manifold import TSNE
 
 from condiff.diffusion import Certificate, diffuse_held
@@ -20,8 +22,7 @@ from condiff.diffusion.boundary import one_hot
 from condiff.errors import InvalidInputError
 from condiff.estimators import COINClassifier
 from condiff.graph import Graph
-from condiff.pages.model import plane
-from condiff.pages.palette import colours
+from condiff.pages.canvas import class_colours
 from condiff.uncertainty import Inspection
 
 Layout = Literal["auto", "pca", "tsne"]
@@ -103,7 +104,7 @@ class Scene:
             "name": self.name,
             "points": self.n_points,
             "classes": list(self.classes),
-            "colours": colours(len(self.classes)),
+            "colours": class_colours(len(self.classes)),
             "names": None if self.names is None else list(self.names),
             "layers": self.layers,
             "strength": self.strength,
@@ -225,6 +226,19 @@ def table_scene(path: Path, target: str, *, layout: Layout = "auto", seed: int =
     names = [str(name) for name in encoder.row_ids(table)]
     places = _embedding(path, table.n_rows) if path.suffix.lower() == ".npz" else None
     return scene_of_model(model, path.name, names=names, layout=layout, positions=places)
+
+
+def plane(points: Any) -> NDArray[np.float64]:
+    """The points' first two principal components; one column gets a second of zeros."""
+    if points.shape[1] < 2 or points.shape[0] < 3:
+        dense = points.toarray() if sp.issparse(points) else np.asarray(points)
+        return np.concatenate([dense, np.zeros((len(dense), 2))], axis=1)[:, :2]
+    if not sp.issparse(points) and points.shape[1] == 2:
+        return np.asarray(points, dtype=np.float64)
+    method = TruncatedSVD(2, random_state=0) if sp.issparse(points) else PCA(2, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # points that are all the same have no variance to divide by
+        return np.asarray(method.fit_transform(points), dtype=np.float64)
 
 
 def _embedding(path: Path, n_rows: int) -> NDArray[np.float64] | None:

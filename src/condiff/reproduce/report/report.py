@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 from condiff.errors import InvalidFileError, InvalidInputError
 from condiff.files import write_text
 from condiff.pages.model import model_page
-from condiff.reproduce.report.demo import ACCURACY, demo_page
+from condiff.pages.report import Card, Cell, Column, Report, Section, Table, picture, versions
+from condiff.reproduce.figures.along import draw_labels
 from condiff.reproduce.report.folders import is_results, read_results
-from condiff.reproduce.report.results import results_page
+from condiff.reproduce.report.results import results_report
+
+_ACCURACY = "accuracy.json"
 
 
 def report(folder: Path, command: str) -> str:
@@ -30,9 +35,9 @@ def report(folder: Path, command: str) -> str:
 
         return model_page(load(folder), folder.resolve().name, command)
     if is_results(folder):
-        return results_page(read_results(folder), command)
-    if (folder / ACCURACY).is_file():
-        return demo_page(folder, command)
+        return results_report(read_results(folder)).page(command)
+    if (folder / _ACCURACY).is_file():
+        return _demo(folder).page(command)
     raise InvalidFileError(
         f"{folder} holds neither results (runs.sqlite, summary.json) nor a model (model.json): name the --out folder "
         "of condiff reproduce, ablate, demo or fit"
@@ -42,3 +47,46 @@ def report(folder: Path, command: str) -> str:
 def write_report(folder: Path, out: Path, command: str) -> None:
     """Write :func:`report`, whole or not at all."""
     write_text(out, report(folder, command))
+
+
+def _demo(folder: Path) -> Report:
+    """The demo's accuracies as a table and lines."""
+    try:
+        rows: list[dict[str, Any]] = json.loads((folder / _ACCURACY).read_text(encoding="utf-8"))
+        made = folder / "provenance.json"
+        origin = json.loads(made.read_text(encoding="utf-8")) if made.is_file() else {}
+        cells = {(row["method"], row["labels_per_class"]): (row["mean"], row["std"]) for row in rows}
+        texts = {key: f"{mean:.1f} ± {std:.1f}" for key, (mean, std) in cells.items()}
+        draws = rows[0]["runs"]
+        numbers = sorted({number for _, number in cells})
+    except (UnicodeDecodeError, json.JSONDecodeError, KeyError, IndexError, TypeError, ValueError) as error:
+        raise InvalidFileError(f"{folder / _ACCURACY} is damaged ({error}): run condiff demo again") from error
+    methods = list(dict.fromkeys(method for method, _ in cells))
+    shown = [
+        [Cell(method)]
+        + [
+            Cell(texts[method, number], cells[method, number][0]) if (method, number) in cells else Cell("-")
+            for number in numbers
+        ]
+        for method in methods
+    ]
+    columns = [Column("method", "text"), *(Column(f"{number} per class") for number in numbers)]
+    caption = f"Accuracy (%) on the unlabelled digits: mean ± standard deviation over {draws} draws of the labels."
+    table = Table(caption, columns, shown, highlight=[method == "COIN" for method in methods])
+    series = {
+        method: [(number, cells[method, number][0]) for number in numbers if (method, number) in cells]
+        for method in methods
+    }
+    order = sorted(methods, key=lambda method: series[method][-1][1], reverse=True)
+    about = (
+        f"Lines of {len(methods)} methods. With {numbers[-1]} labels per class, from best to worst: {', '.join(order)}."
+    )
+    figure = picture(draw_labels(series), "Accuracy against the labels per class", about)
+    cards = [
+        Card(f"COIN, {number} per class", *reversed(texts["COIN", number].rpartition(" ± ")[::2]))
+        for number in numbers
+        if ("COIN", number) in cells
+    ]
+    sections = [Section("Accuracy", [table, figure]), Section("How it was made", [versions(origin)])]
+    lede = "Handwritten digits with a few labels per class, COIN beside what one would try instead."
+    return Report("Digits with few labels", "The demo", lede, cards, sections)

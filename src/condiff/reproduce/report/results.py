@@ -4,15 +4,32 @@ from __future__ import annotations
 
 import json
 import re
+import statistics
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from condiff.pages.html import Html, join, tag
-from condiff.pages.layout import Card, Section, report_page, settings_text, versions
-from condiff.pages.tables import Cell, Column, table
+from condiff.pages.report import (
+    Block,
+    Card,
+    Cell,
+    Code,
+    Column,
+    Fold,
+    Picture,
+    Report,
+    Section,
+    Table,
+    Text,
+    picture,
+    settings_code,
+    versions,
+)
+from condiff.reproduce import figures
+from condiff.reproduce.curves import mean_curve
+from condiff.reproduce.figures.methods import SIDE_BY_SIDE, Sample, draw_boxes
+from condiff.reproduce.figures.times import draw_score_against_time
 from condiff.reproduce.metrics import metric
-from condiff.reproduce.report.charts import Sample, box_plots, boxes_along, line_chart, time_and_score
 from condiff.reproduce.report.folders import Results
 from condiff.reproduce.rows import Row, dataset_title, labels
 from condiff.reproduce.runs import Run
@@ -25,19 +42,18 @@ _TASKS = {
     "fewshot": "Few-shot classification",
 }
 _OURS = "COIN"
-_MISSING = re.compile(r"-(\d+(?:\.\d+)?)-missing(-causal)?$")
+_MISSING = re.compile(r"-\d+(\.\d+)?-missing")
 # Beyond this many data sets each has its details folded away.
 _UNFOLDED = 3
 # More settings of one method than this are a sweep, shown along an axis and not line by line.
 _SWEEP = 6
 
 
-def results_page(found: Results, command: str) -> str:
-    """The page of a results folder."""
+def results_report(found: Results) -> Report:
+    """The report of a results folder."""
     tasks = list(dict.fromkeys(row.task for row in found.rows))
     methods = {row.method for row in found.rows}
-    datasets = {(row.task, row.dataset, row.condition) for row in found.rows}
-    names = [_TASKS.get(task, task) for task in tasks]
+    datasets = {(row.task, row.dataset) for row in found.rows}
     runs = len(found.runs) or max(row.runs for row in found.rows)
     lede = (
         f"{runs:,} runs of {_count(len(methods), 'method')} on {_count(len(datasets), 'data set')}. "
@@ -50,251 +66,277 @@ def results_page(found: Results, command: str) -> str:
         own = [run for run in found.runs if run.task == task]
         prefix = f"{_TASKS.get(task, task)}: " if len(tasks) > 1 else ""
         cards += _cards(rows)
-        sections += [Section(prefix + section.title, section.content) for section in _task_sections(rows, own)]
+        sections += [Section(prefix + title, blocks) for title, blocks in _TaskReport(rows, own).sections() if blocks]
     if found.claims:
-        sections.append(Section("Claims", _claims(found.claims)))
+        sections.append(Section("Claims", [_claims(found.claims)]))
     sections.append(Section("How it was made", _provenance(found)))
-    return report_page(", ".join(names), f"Results in {found.name}", lede, cards[:8], sections, command)
+    title = ", ".join(_TASKS.get(task, task) for task in tasks)
+    return Report(title, f"Results in {found.name}", lede, cards[:8], sections)
 
 
 def _cards(rows: Sequence[Row]) -> list[Card]:
     cards = []
-    places = list(dict.fromkeys(row.place for row in rows))
-    for place in places:
-        here = [(row.mean, row) for row in rows if row.place == place and row.mean is not None]
-        if not here:
-            continue
-        judged = here[0][1].judged
-        order = [row for _, row in sorted(here, key=lambda pair: pair[0], reverse=judged.higher_is_better)]
+    metrics = {row.metric for row in rows}
+    for here in _places([row for row in rows if row.mean is not None]):
+        judged = here[0].judged
+        order = sorted(here, key=lambda row: row.mean or 0.0, reverse=judged.higher_is_better)
         own = next((row for row in order if row.method == _OURS), order[0])
         about = [f"place {order.index(own) + 1} of {len(order)}"] if len(order) > 1 else []
         if own.published is not None:
             about.append(f"published {judged.text(own.published)} ({own.difference_text()})")
-        title = f"{own.method} on {own.title}"
-        spread = f"± {judged.text(own.spread)}" if own.spread is not None else ""
-        if spread:
-            about.append(f"± {own.spread_kind}")
-        several = f", {judged.title}" if len({name for *_, name in places}) > 1 else ""
-        cards.append(Card(title + several, judged.text(own.mean), "; ".join(about), spread))
+        title = f"{own.method} on {own.title}" + (f", {judged.title}" if len(metrics) > 1 else "")
+        half = f"± {judged.text(own.spread)}" if own.spread is not None else ""
+        cards.append(Card(title, judged.text(own.mean), "; ".join(about), half))
     compared = [row for row in rows if row.difference is not None]
     if len(compared) > 1:
         close = sum(not row.misses for row in compared)
-        limits = " or ".join(
-            f"{metric(name).tolerance:g} in {metric(name).title}" for name in dict.fromkeys(r.metric for r in compared)
-        )
+        known = [metric(name) for name in dict.fromkeys(row.metric for row in compared)]
+        limits = " or ".join(f"{each.tolerance:g} in {each.title}" for each in known)
         cards.insert(min(len(cards), 6), Card("As published", f"{close} of {len(compared)}", f"values within {limits}"))
     return cards
 
 
-def _task_sections(rows: Sequence[Row], runs: Sequence[Run]) -> list[Section]:
-    grid = lay_out(rows)
-    sections = []
-    sweep = _sweep(runs)
-    if len(grid.columns) > 1 and not sweep:
-        sections.append(Section("All methods", _overview(grid)))
-    if sweep:
-        sections.append(Section("The strength of a layer", sweep))
-    places = list(dict.fromkeys(row.place for row in rows))
-    details = []
-    for place in places:
-        here = [row for row in rows if row.place == place]
-        title = here[0].title
-        title += f": {here[0].judged.title}" if len({name for *_, name in places}) > 1 else ""
-        figures = [] if sweep else [_boxes(here, runs, title)]
-        details.append((title, join([*figures, _details(here, title)])))
-    sections += [Section(title, content) for title, content in details[:_UNFOLDED]]
-    if len(details) > _UNFOLDED:
-        folded = [tag("details", tag("summary", title), content) for title, content in details[_UNFOLDED:]]
-        sections.append(Section("More data sets", join(folded)))
-    missing = _missing(rows)
-    if missing:
-        sections.append(Section("What is missing", missing))
-    times = [] if sweep else [_times([row for row in rows if row.place == place]) for place in places[:_UNFOLDED]]
-    if any(times):
-        sections.append(Section("Score against time", join(times)))
-    sections.append(Section("Settings", _settings(rows)))
-    return sections
+class _TaskReport:
+    """The rows and runs of one task."""
 
+    def __init__(self, rows: Sequence[Row], runs: Sequence[Run]) -> None:
+        self.rows = rows
+        self.runs = runs
+        self.task = rows[0].task
+        self.grid = lay_out(rows)
+        self.sweep = self.strengths()
+        self.places = _places(rows)
 
-def _overview(grid: Grid) -> Html:
-    columns = [Column("method", "text"), *(Column(column.title) for column in grid.columns)]
-    rows = []
-    for line in grid.lines:
-        cells = [Cell(line.label)]
-        for column in grid.columns:
-            row = grid.cell(line, column)
-            if row is None or row.mean is None:
-                cells.append(Cell("-"))
-                continue
-            theirs = ""
-            if row.published is not None:
-                theirs = f" ({column.metric.text(row.published)})"
-            shown = join([row.text(), tag("span", theirs, class_="theirs")])
-            cells.append(Cell(shown, row.mean, "best" if grid.is_best(row, column) else None))
-        rows.append(cells)
-    caption = f"{grid.about().capitalize()}. The best of a column is green."
-    if any(row.published is not None for row in grid.cells.values()):
-        caption += " In brackets the published mean."
-    return table(caption, columns, rows, highlight=[line.method == _OURS for line in grid.lines])
+    def sections(self) -> list[tuple[str, list[Block]]]:
+        found: list[tuple[str, list[Block]]] = []
+        if self.sweep:
+            found.append(("The strength of a layer", [*self.sweep]))
+        elif len(self.grid.columns) > 1:
+            found.append(("All methods", self.overview()))
+        details = [self.details(rows) for rows in self.places]
+        found += details[:_UNFOLDED]
+        if len(details) > _UNFOLDED:
+            found.append(("More data sets", [Fold(title, blocks) for title, blocks in details[_UNFOLDED:]]))
+        found.append(("What is missing", [*self.missing()]))
+        found.append(("Unbalanced queries", [*self.balance()]))
+        found.append(("Curves", [*self.curves()]))
+        if not self.sweep:
+            times = [self.times(rows) for rows in self.places[:_UNFOLDED]]
+            found.append(("Score against time", [each for each in times if each is not None]))
+        found.append(("Settings", [self.settings()]))
+        return found
 
+    def overview(self) -> list[Block]:
+        grid = self.grid
+        rows = []
+        for line in grid.lines:
+            cells = [Cell(line.label)]
+            for column in grid.columns:
+                row = grid.cell(line, column)
+                if row is None or row.mean is None:
+                    cells.append(Cell("-"))
+                    continue
+                best = "best" if grid.is_best(row, column) else ""
+                theirs = "" if row.published is None else f"({column.metric.text(row.published)})"
+                cells.append(Cell(row.text(), row.mean, best, theirs))
+            rows.append(cells)
+        caption = f"{_sentence(grid.about())} The best of a column is green."
+        published = any(row.published is not None for row in grid.cells.values())
+        caption += " In brackets the published mean." if published else ""
+        columns = [Column("method", "text"), *(Column(column.title) for column in grid.columns)]
+        blocks: list[Block] = [Table(caption, columns, rows, [line.method == _OURS for line in grid.lines])]
+        if len(grid.columns) <= SIDE_BY_SIDE:
+            about = f"{_sentence(grid.about())} {_best_of(grid)}"
+            title = "Means beside the published ones" if published else "Means of all methods"
+            blocks.append(picture(figures.draw_intervals(self.rows), title, about, f"{title}: {grid.about()}."))
+        return blocks
 
-def _details(rows: Sequence[Row], title: str) -> Html:
-    judged = rows[0].judged
-    compared = any(row.published is not None for row in rows)
-    columns = [
-        Column("method", "text"),
-        Column(judged.title, about="Mean over splits"),
-        Column("±", about=f"{rows[0].spread_kind} over all {rows[0].noun}s".capitalize()),
-        Column(f"{rows[0].noun}s"),
-        *((Column("published"), Column("difference")) if compared else ()),
-        Column(f"s per {rows[0].noun}", about="Seconds that training took"),
-        Column("s per epoch"),
-        Column("MB", about="Memory: the largest peak above what was in use before"),
-    ]
-    best = (max if judged.higher_is_better else min)((row.mean for row in rows if row.mean is not None), default=None)
-    shown = []
-    for row, label in zip(rows, labels(rows), strict=True):
-        winner = best is not None and row.mean is not None and judged.text(row.mean) == judged.text(best)
-        cells = [
-            Cell(label),
-            Cell(judged.text(row.mean), row.mean, "best" if winner else None),
-            Cell(judged.text(row.spread), row.spread),
-            Cell(f"{row.runs:,}", row.runs),
+    def details(self, rows: Sequence[Row]) -> tuple[str, list[Block]]:
+        """Of one data set and metric: the box plots of its runs, and a table of all that was measured."""
+        judged, noun, grid = rows[0].judged, rows[0].noun, lay_out(rows)
+        title = rows[0].title + (f": {judged.title}" if len({row.metric for row in self.rows}) > 1 else "")
+        compared = any(row.published is not None for row in rows)
+        columns = [
+            Column("method", "text"),
+            Column(judged.title, about=_sentence(grid.about())),
+            Column(f"{noun}s"),
+            *((Column("published"), Column("difference")) if compared else ()),
+            Column(f"s per {noun}", about="Seconds that training took"),
+            Column("s per epoch"),
+            Column("MB", about="Memory: the largest peak above what was in use before"),
         ]
-        if compared:
-            missed = row.misses
-            cells += [
-                Cell(row.published_text(), row.published, "theirs"),
-                Cell(row.difference_text(), row.difference, "miss" if missed else None),
-            ]
-        cells += [_quantity(value) for value in (row.seconds_per_run, row.seconds_per_epoch, row.memory_mb)]
-        shown.append(cells)
-    caption = f"{title}, {judged.title}: mean ± {rows[0].spread_kind} over {rows[0].noun}s."
-    caption += f" Differences beyond {judged.tolerance:g} are red." if compared else ""
-    return table(caption, columns, shown, highlight=[row.method == _OURS for row in rows])
+        shown = []
+        for row, label in zip(rows, labels(rows), strict=True):
+            style = "best" if grid.is_best(row, grid.columns[0]) else ""
+            cells = [Cell(label), Cell(row.text(), row.mean, style)]
+            cells.append(Cell(f"{row.runs:,}", row.runs))
+            if compared:
+                cells.append(Cell(row.published_text(), row.published, "theirs"))
+                cells.append(Cell(row.difference_text(), row.difference, "miss" if row.misses else ""))
+            cells += [_quantity(value) for value in (row.seconds_per_run, row.seconds_per_epoch, row.memory_mb)]
+            shown.append(cells)
+        caption = f"{title}, {judged.title}: {grid.about()}."
+        caption += f" Differences beyond {judged.tolerance:g} are red." if compared else ""
+        blocks: list[Block] = [Table(caption, columns, shown, [row.method == _OURS for row in rows])]
+        if not self.sweep and (boxes := self.boxes(rows, title)):
+            blocks.insert(0, boxes)
+        return title, blocks
 
-
-def _boxes(rows: Sequence[Row], runs: Sequence[Run], title: str) -> Html | None:
-    values: dict[tuple[str, str, str], list[float]] = defaultdict(list)
-    name = rows[0].metric
-    for run in runs:
-        if name in run.metrics:
-            values[run.dataset, run.method, _key(run.settings)].append(run.metrics[name])
-    samples = []
-    for row, label in zip(rows, labels(rows), strict=True):
-        found = values.get((row.dataset, row.method, _key(row.settings)), [])
-        if found:
-            samples.append(Sample(label, tuple(found), row.published, row.published_std))
-    if not any(len(sample.values) > 1 for sample in samples):
-        return None
-    return box_plots(samples, rows[0].judged, f"{title}, all runs")
-
-
-def _times(rows: Sequence[Row]) -> Html | None:
-    judged = rows[0].judged
-    points, timeless = [], []
-    for row, label in zip(rows, labels(rows), strict=True):
-        if row.mean is not None:
-            seconds = row.seconds_per_run
-            if seconds and seconds > 0:
-                points.append((label, seconds, row.mean))
-            else:
-                timeless.append(label)
-    if len(points) < 2:
-        return None
-    title = f"{rows[0].title}: {judged.title} against time"
-    return time_and_score(points, judged, title, timeless)
-
-
-def _sweep(runs: Sequence[Run]) -> Html | None:
-    """Box plots along the strength, where a method was run at many of them."""
-    found: dict[tuple[str, str, int], dict[float, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for run in runs:
-        layers, strength = run.settings.get("layers"), run.settings.get("strength")
-        if isinstance(layers, int) and isinstance(strength, int | float) and "accuracy" in run.metrics:
-            found[run.dataset, run.method, layers][float(strength)].append(run.metrics["accuracy"])
-    if not found or max(len(strengths) for strengths in found.values()) < _SWEEP:
-        return None
-    task = runs[0].task
-    figures = [
-        boxes_along(
-            strengths,
-            metric("accuracy", task),
-            f"{method} on {dataset_title(task, dataset)} with {layers} layers",
-            "strength of a layer, σ²",
+    def boxes(self, rows: Sequence[Row], title: str) -> Picture | None:
+        values: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+        judged = rows[0].judged
+        for run in self.runs:
+            if rows[0].metric in run.metrics:
+                values[run.dataset, run.method, _key(run.settings)].append(run.metrics[rows[0].metric])
+        samples = []
+        for row, label in zip(rows, labels(rows), strict=True):
+            if found := values.get((row.dataset, row.method, _key(row.settings))):
+                samples.append(Sample(label, tuple(found), row.published, row.published_std))
+        if not any(len(sample.values) > 1 for sample in samples):
+            return None
+        order = sorted(samples, key=lambda each: statistics.median(each.values), reverse=judged.higher_is_better)
+        best, worst = (f"{each.name}, {judged.text(statistics.median(each.values))}" for each in (order[0], order[-1]))
+        about = f"Box plots of the {judged.title} of {len(samples)} methods. Best median: {best}. Worst: {worst}."
+        what = "all runs" if rows[0].noun == "run" else "all blocks of tasks"
+        caption = (
+            f"{title}, {what}: median, quartiles, the last value within 1.5 times their distance, and those beyond."
         )
-        for (dataset, method, layers), strengths in sorted(found.items())
-        if len(strengths) > 1
-    ]
-    return join(figures)
+        if any(sample.published is not None for sample in samples):
+            caption += " Hollow diamonds: published mean and its spread."
+        return picture(draw_boxes(samples, judged), f"{title}, {what}", about, caption)
+
+    def times(self, rows: Sequence[Row]) -> Picture | None:
+        judged = rows[0].judged
+        named = [(label, row) for label, row in zip(labels(rows), rows, strict=True) if row.mean is not None]
+        points = [(label, row.seconds_per_run, row.mean or 0.0) for label, row in named if row.seconds_per_run]
+        if len(points) < 2:
+            return None
+        figure, far = draw_score_against_time(points, judged)
+        timeless = [label for label, row in named if not row.seconds_per_run]
+        title = f"{rows[0].title}: {judged.title} against time"
+        caption = f"{title}: the mean of all {rows[0].noun}s against the mean time of one."
+        caption += f" Far from the others and not drawn: {', '.join(far)}." if far else ""
+        caption += f" Without a time: {', '.join(timeless)}." if timeless else ""
+        near = [point for point in points if point[0] not in far]
+        best = (max if judged.higher_is_better else min)(near, key=lambda point: point[2])
+        fastest = min(near, key=lambda point: point[1])
+        about = (
+            f"Scatter plot of {len(near)} methods. Best: {best[0]} with {judged.text(best[2])} in {best[1]:.2g} "
+            f"seconds. Fastest: {fastest[0]}, {fastest[1]:.2g} seconds."
+        )
+        return picture(figure, title, about, caption)
+
+    def strengths(self) -> list[Picture]:
+        """Box plots along the strength, where COIN was run at many of them."""
+        found: dict[tuple[str, int], dict[float, list[float]]] = defaultdict(lambda: defaultdict(list))
+        for run in self.runs:
+            layers, strength = run.settings.get("layers"), run.settings.get("strength")
+            if isinstance(layers, int) and isinstance(strength, int | float) and "accuracy" in run.metrics:
+                found[run.dataset, layers][float(strength)].append(run.metrics["accuracy"])
+        if not found or max(map(len, found.values())) < _SWEEP:
+            return []
+        said = []
+        for (dataset, layers), values in sorted(found.items()):
+            medians = {strength: statistics.median(own) for strength, own in values.items()}
+            best = max(medians, key=lambda strength: medians[strength])
+            where = f"{dataset_title(self.task, dataset)} with {layers} layers"
+            said.append(f"{where}: best median {metric('accuracy', self.task).text(medians[best])} at {best:g}")
+        title = "Accuracy against the strength of a layer"
+        caption = f"{title}, σ². Boxes are quartiles over all runs. {'; '.join(said)}."
+        return [picture(figures.draw_strength(self.runs), title, "; ".join(said) + ".", caption)]
+
+    def missing(self) -> list[Picture]:
+        """The error against what is missing, where that was varied."""
+        rows = [row for row in self.rows if _MISSING.search(row.dataset)]
+        # The paper's variant and the causal one each have a panel, where at least three rates were run.
+        variants = [[row for row in rows if row.dataset.endswith("-causal") == causal] for causal in (False, True)]
+        shown = [row for some in variants if len({row.dataset for row in some}) > 2 for row in some]
+        if not shown:
+            return []
+        judged = shown[0].judged
+        last = [row for row in shown if row.dataset == shown[-1].dataset and row.mean is not None]
+        order = sorted(last, key=lambda row: row.mean or 0.0, reverse=judged.higher_is_better)
+        title = f"{judged.title.capitalize()} against missing data"
+        about = f"Lines of {len(last)} methods. At the right end {order[0].method} is best"
+        about += f" and {order[-1].method} is worst."
+        return [picture(figures.draw_missing(shown), title, about, f"{title}. Bands: one standard error over masks.")]
+
+    def balance(self) -> list[Picture]:
+        if not (names := figures.with_and_without_balance(self.rows)):
+            return []
+        title = "From balanced to unbalanced queries"
+        about = f"What every method loses on {', '.join(names)} where the classes' shares of the queries are drawn."
+        return [picture(figures.draw_balance(self.rows), title, about, f"{title}. {about}")]
+
+    def curves(self) -> list[Picture]:
+        if not any(mean_curve([run], "roc") for run in self.runs):
+            return []
+        title = "ROC and precision-recall curves"
+        return [
+            picture(
+                figures.draw_curves(self.runs), title, "Mean curves of every method; their areas are in the tables."
+            )
+        ]
+
+    def settings(self) -> Fold:
+        seen: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
+        for row in self.rows:
+            seen[row.method, _key(row.settings)][row.title] = None
+        shown = [
+            [Cell(method), Cell(", ".join(places)), Cell(settings_code(json.loads(settings)))]
+            for (method, settings), places in seen.items()
+        ]
+        columns = [Column("method", "text"), Column("data sets", "text"), Column("settings", "text")]
+        inner = Table("Settings of every method, as its runs were made.", columns, shown)
+        return Fold(f"Settings of {_count(len(shown), 'method')}", [inner])
 
 
-def _missing(rows: Sequence[Row]) -> Html | None:
-    """Lines of the error against what is missing, where the data sets say so in their names."""
-    found: dict[bool, dict[str, list[tuple[float, float]]]] = {}
-    for row, label in zip(rows, labels(rows), strict=True):
-        matched = _MISSING.search(row.dataset)
-        if matched and row.mean is not None:
-            lines = found.setdefault(bool(matched[2]), {})
-            lines.setdefault(label, []).append((float(matched[1]), row.mean))
-    judged = rows[0].judged
-    figures = []
-    for causal, lines in sorted(found.items()):
-        if max(len(points) for points in lines.values()) > 2:
-            ordered = {name: sorted(points) for name, points in lines.items()}
-            about = "standardised by the days of training" if causal else "standardised by all days, as in the paper"
-            title = f"{judged.title.capitalize()} against missing data, {about}"
-            figures.append(line_chart(ordered, title, "missing (%)", judged.title))
-    return join(figures) if figures else None
-
-
-def _settings(rows: Sequence[Row]) -> Html:
-    seen: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for row in rows:
-        place = row.title
-        if place not in seen[row.method, _key(row.settings)]:
-            seen[row.method, _key(row.settings)].append(place)
-    shown = [
-        [Cell(method), Cell(", ".join(places)), Cell(settings_text(json.loads(settings)))]
-        for (method, settings), places in seen.items()
-    ]
-    columns = [Column("method", "text"), Column("data sets", "text"), Column("settings", "text")]
-    inner = table("Settings of every method, as its runs were made.", columns, shown)
-    return tag("details", tag("summary", f"Settings of {_count(len(shown), 'method')}"), inner)
-
-
-def _claims(claims: Sequence[dict[str, Any]]) -> Html:
+def _claims(claims: Sequence[dict[str, Any]]) -> Table:
     rows = [
         [
-            Cell(str(claim.get("claim", ""))),
-            Cell(str(claim.get("dataset", ""))),
-            Cell(str(claim.get("text", ""))),
-            Cell("yes" if claim.get("holds") else "no", style="best" if claim.get("holds") else "miss"),
+            *(Cell(str(claim.get(name, ""))) for name in ("claim", "dataset", "text")),
+            Cell("yes", style="best") if claim.get("holds") else Cell("no", style="miss"),
         ]
         for claim in claims
         if isinstance(claim, dict)
     ]
     columns = [Column(name, "text") for name in ("claim", "data set", "measured", "holds")]
-    return table("The paper's findings, tested on these runs.", columns, rows)
+    return Table("The paper's findings, tested on these runs.", columns, rows)
 
 
-def _provenance(found: Results) -> Html:
-    parts: list[Html | None] = [versions(found.made) if found.made else None]
+def _provenance(found: Results) -> list[Block]:
+    blocks: list[Block] = [versions(found.made)] if found.made else []
     if found.makers:
         rows = [
             [
-                Cell(tag("code", maker.get("command", "not recorded"))),
+                Cell(Code(str(maker.get("command", "not recorded")))),
                 Cell(f"{maker['runs']:,}", maker["runs"]),
-                Cell(maker.get("date", "")),
+                Cell(str(maker.get("date", ""))),
                 Cell(", ".join(f"{name} {maker[name]}" for name in ("condiff", "torch") if name in maker)),
             ]
             for maker in found.makers
         ]
         columns = [Column("command", "text"), Column("runs"), Column("date", "text"), Column("versions", "text")]
-        parts.append(table("Every command that made runs.", columns, rows))
-    if not any(parts):
-        return tag("p", "The folder does not record what made it.")
-    return join(parts)
+        blocks.append(Table("Every command that made runs.", columns, rows))
+    return blocks or [Text("The folder does not record what made it.")]
+
+
+def _best_of(grid: Grid) -> str:
+    """Who is best where."""
+    said = []
+    for column in grid.columns:
+        rows = ((line, grid.cell(line, column)) for line in grid.lines)
+        winners = [line.label for line, row in rows if row is not None and grid.is_best(row, column)]
+        said.append(f"Best on {column.title}: {', '.join(winners)}, {grid.best(column)}.")
+    return " ".join(said)
+
+
+def _places(rows: Sequence[Row]) -> list[list[Row]]:
+    """Rows that are compared with each other, together."""
+    found: dict[Any, list[Row]] = defaultdict(list)
+    for row in rows:
+        found[row.place].append(row)
+    return list(found.values())
 
 
 def _quantity(value: float | None) -> Cell:
@@ -305,6 +347,10 @@ def _quantity(value: float | None) -> Cell:
 
 def _key(settings: dict[str, Any]) -> str:
     return json.dumps(settings, sort_keys=True)
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + "."
 
 
 def _count(number: int, noun: str) -> str:

@@ -15,7 +15,7 @@ from condiff.reproduce.bench.scale import job, methods, sweep
 from condiff.reproduce.bench.scale.points import make_points
 from condiff.reproduce.bench.scale.stopwatch import watched
 from condiff.reproduce.bench.scale.sweep import exponents, run_sweep
-from condiff.reproduce.figures.scale import draw_scale, scale_curves
+from condiff.reproduce.figures.bench import draw_scale, scale_curves
 
 
 def row(method: str, points: int, **more: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import torch
 
 from condiff.reproduce.bench.speed import growth as module
 from condiff.reproduce.bench.speed.growth import Size, bound_seconds, exponent, growth, roofline
-from condiff.reproduce.figures.growth import draw_growth, growth_curves
+from condiff.reproduce.figures.bench import draw_growth, growth_curves
 
 
 def test_exponents_of_powers() -> None:
