@@ -141,7 +141,7 @@ def content(folder: Path) -> list[str]:
         (["one.csv", "--target", "species"], ["only one class, 'setosa'"]),
         (["none.csv", "--target", "species"], ["is empty in every row"]),
         (["empty.csv", "--target", "species"], ["is empty (0 bytes)"]),
-        (["notes.txt", "--target", "species"], ["not a table that condiff reads"]),
+        (["notes.docx", "--target", "species"], ["not a table that condiff reads"]),
     ],
     ids=lambda value: " ".join(value) if "--target" in value else "",
 )
@@ -153,7 +153,7 @@ def test_errors_are_one_line_and_nothing_is_written(
     write_rows(folder / "one.csv", [{**row, "species": "setosa" if row["species"] == "setosa" else ""} for row in rows])
     write_rows(folder / "none.csv", [{**row, "species": ""} for row in rows])
     (folder / "empty.csv").touch()
-    (folder / "notes.txt").write_text("hello")
+    (folder / "notes.docx").write_text("hello")
     monkeypatch.chdir(folder)
     before = content(folder)
     condiff("fit", *arguments, "--out", "model").assert_failed(*parts)

@@ -12,9 +12,10 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 from condiff.cli.output import console, print_json, typed
-from condiff.encoders.columns import ColumnEncoder
+from condiff.encoders.columns import learn_columns
 from condiff.errors import InvalidInputError
-from condiff.readers.tables import encode_classes, infer_task, read_table, regression_values
+from condiff.readers.tables import read_table
+from condiff.readers.targets import encode_classes, infer_task, regression_values
 
 if TYPE_CHECKING:
     from condiff.estimators import COINClassifier, COINRegressor
@@ -50,6 +51,7 @@ def command(
 
     Example: [bold]condiff fit flowers.csv --target species --out flowers-model[/bold]
     """
+    from condiff.encoders.table import TableEncoder, row_names, table_features
     from condiff.estimators import COINClassifier, COINRegressor
     from condiff.estimators.saving import check_folder
     from condiff.reproduce.provenance import provenance
@@ -58,11 +60,16 @@ def command(
     if task not in ("auto", "classification", "regression"):
         raise InvalidInputError(f"--task must be auto, classification or regression, not {task!r}")
     check_folder(out)
-    table = read_table(data, as_text=categorical or ())
+    table = read_table(data)
     values = table.target(target)
     where = f"target column {target!r} of {data}"
-    encoder = ColumnEncoder.fit(table, exclude=[target, *(drop or ())], keep=keep or ())
-    X = encoder.transform(table)
+    encoder = None
+    if table.matrix is None:
+        chosen_columns = {"drop": [target, *(drop or ())], "keep": keep or [], "categorical": categorical or []}
+        encoder = TableEncoder.of(learn_columns(table, **chosen_columns), table.n_rows, **chosen_columns)
+    X = table_features(table, encoder)
+    used = [] if encoder is None else [block.column for block in encoder.blocks_]
+    id_column = table.id_column([*used, target])
     chosen = infer_task(values) if task == "auto" else task
     options: dict[str, Any] = {"n_neighbors": n_neighbors, "random_state": seed}
     if layers is not None:
@@ -85,11 +92,12 @@ def command(
         model = COINRegressor(**options).fit(X, numbers)
         labelled = {"values": int(np.isfinite(numbers).sum())}
     metadata = {
-        "encoder": encoder.to_dict(),
+        "encoder": None if encoder is None else encoder.to_state(),
+        "id_column": id_column,
         "target": target,
         "task": chosen,
         "data": data.name,
-        "ids": encoder.row_ids(table),
+        "ids": row_names(table, id_column),
         "made": provenance(typed()),
     }
     model.save(out, metadata)
@@ -97,7 +105,9 @@ def command(
         "task": chosen,
         "rows": table.n_rows,
         "labelled": labelled,
-        "columns": encoder.report(),
+        "columns": [str(note) for note in encoder.describe()]
+        if encoder
+        else [f"{X.shape[1]} features used as they are"],
         "nodes": model.graph_.n_nodes,
         "edges": model.graph_.n_edges,
         "unreached": int(model.unlabelled_component_.sum()),

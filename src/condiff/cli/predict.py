@@ -11,10 +11,8 @@ import numpy as np
 import typer
 
 from condiff.cli.output import console, print_json
-from condiff.encoders.columns import ColumnEncoder
-from condiff.errors import InvalidFileError, InvalidInputError
+from condiff.errors import InvalidInputError
 from condiff.files import atomic_path
-from condiff.readers.cells import load_pandas
 from condiff.readers.tables import read_table
 
 
@@ -30,17 +28,16 @@ def command(
 
     Example: [bold]condiff predict flowers-model flowers.csv --out answers.csv[/bold]
     """
+    from condiff.encoders.table import model_encoder, row_names, table_features
     from condiff.estimators import COINClassifier, load
 
     if out.suffix not in (".csv", ".parquet"):
         raise InvalidInputError(f"--out must end in .csv or .parquet, but is {out}")
     fitted = load(model)
-    if not isinstance(fitted.metadata_, dict) or "encoder" not in fitted.metadata_:
-        raise InvalidFileError(f"{model} was not written by condiff fit: use condiff.load in Python")
-    encoder = ColumnEncoder.from_dict(fitted.metadata_["encoder"])
-    table = read_table(data, as_text=encoder.text_columns)
-    X = encoder.transform(table)
-    columns: dict[str, list[Any]] = {"id": encoder.row_ids(table)}
+    encoder = model_encoder(fitted, model)
+    table = read_table(data)
+    X = table_features(table, encoder)
+    columns: dict[str, list[Any]] = {"id": row_names(table, fitted.metadata_["id_column"] or table.id_column())}
     if isinstance(fitted, COINClassifier):
         probabilities = fitted.predict_proba(X)
         labels = fitted.classes_[probabilities.argmax(axis=1)]
@@ -71,7 +68,9 @@ def command(
 def _write(columns: dict[str, list[Any]], out: Path) -> None:
     with atomic_path(out) as temporary:
         if out.suffix == ".parquet":
-            load_pandas().DataFrame(columns).to_parquet(temporary, index=False)
+            import pyarrow.parquet
+
+            pyarrow.parquet.write_table(pyarrow.table(columns), temporary)
             return
         with temporary.open("w", newline="", encoding="utf-8") as stream:
             writer = csv.writer(stream)

@@ -12,7 +12,7 @@ import typer
 from rich.table import Table
 
 from condiff.cli.output import console, print_json, progress, typed
-from condiff.errors import InvalidFileError, InvalidInputError
+from condiff.errors import InvalidInputError
 from condiff.files import atomic_path, write_text
 
 _DIGITS = "digits"
@@ -100,7 +100,7 @@ def _smooth_table(
     out: Path | None,
     json: bool,
 ) -> None:
-    from condiff.encoders.columns import ColumnEncoder
+    from condiff.encoders.table import model_encoder, row_names, table_features
     from condiff.estimators import COINClassifier, load
     from condiff.readers.tables import read_table
     from condiff.theory.smoothing import SmoothedClassifier
@@ -110,17 +110,19 @@ def _smooth_table(
     fitted = load(model)
     if not isinstance(fitted, COINClassifier):
         raise InvalidInputError(f"{model} predicts numbers: a certificate is about classes")
-    if not isinstance(fitted.metadata_, dict) or "encoder" not in fitted.metadata_:
-        raise InvalidFileError(f"{model} was not written by condiff fit: use condiff.theory.smoothing in Python")
-    encoder = ColumnEncoder.from_dict(fitted.metadata_["encoder"])
-    table = read_table(data, as_text=encoder.text_columns)
+    encoder = model_encoder(fitted, model)
+    table = read_table(data)
     smoothed = SmoothedClassifier(fitted, noise, alpha=alpha, samples=samples, random_state=seed)
-    found = smoothed.certify(encoder.transform(table), correction="bonferroni" if together else "none")
+    found = smoothed.certify(table_features(table, encoder), correction="bonferroni" if together else "none")
     radius = found.radius.round(6)
     rows = [
         {"id": name, "label": label, "radius": far, "abstained": bool(unsure)}
         for name, label, far, unsure in zip(
-            encoder.row_ids(table), found.labels.tolist(), radius.tolist(), found.abstained.tolist(), strict=True
+            row_names(table, fitted.metadata_["id_column"]),
+            found.labels.tolist(),
+            radius.tolist(),
+            found.abstained.tolist(),
+            strict=True,
         )
     ]
     if out is not None:

@@ -1,90 +1,270 @@
-"""What a column holds, and how a table's columns become the numbers that a model reads.
+"""What becomes of a column: how each kind is learnt from a table and turned into numbers.
 
-The rules are few and said aloud by `ColumnEncoder.report`: numbers and dates are standardised (a skewed column
-too: take its logarithm beforehand if that suits it better), booleans are 0/1, text is one-hot, ids are set aside.
+By hand, and not with scikit-learn's ``OneHotEncoder`` and ``SimpleImputer``: the state is plain JSON that is checked
+on loading, a file is read column by column and encoded batch by batch, and nothing but NumPy is imported before the
+table is understood. Whatever a column becomes, it counts about as much in a distance as any other one: two random rows
+differ by 2 in squared distance on average, as they do in a standardised column.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import math
-import re
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from datetime import timedelta
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from condiff.errors import InvalidFileError, InvalidInputError, did_you_mean
+from condiff.errors import InvalidInputError, did_you_mean
 from condiff.readers.cells import (
-    EPOCH,
+    TEXT,
+    DateForm,
     Floats,
-    Kind,
-    Matrix,
+    NumberForm,
+    Text,
     as_number,
-    column_kind,
-    days,
+    date_form,
+    date_of,
+    either_order,
     id_like,
+    is_truth,
     listed,
+    packed_dates,
     read_numbers,
-    text_values,
+    says_decimal,
+    truth_values,
 )
+from condiff.readers.columns import Column, Columns
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from condiff.readers.tables import Table
-
-
-SCHEMA = "condiff.columns/1"
-FLAG_SHARE = 0.01  # missing numbers in more than this share of the rows, and in two at least, get a 0/1 column
+FLAG_SHARE = 0.01  # missing values in more than this share of the rows, and in two at least, get a 0/1 column
 MAX_LEVELS = 1000
-MAX_SCALE = 2.0  # a lopsided one-hot column may not shout
-FAR = 1e6  # standardised values are cut here, so that a wild cell at prediction stays finite
-_LOCAL_DATE = re.compile(r"\d{1,2}([./-])\d{1,2}\1(?:\d{2}|\d{4})")
-_PUNCTUATED = re.compile(r"[-+]?[$€£]?\s?\d+(?:[., ']\d+)*\s?[$€£%]?")
+MAX_SCALE = 2.0  # a lopsided category or a rare "true" may not drown the rest
+# Times the spread of the middle half that the standard deviation of a heavy-tailed column is.
+_HEAVY = 1.8
+_IMAGES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff")
+_ROW_NAMES = ("index", "idx", "row", "row_number", "rownum", "unnamed: 0")
 
 
 @dataclass(frozen=True)
-class NumberColumn:
-    """A numeric, boolean or date column: standardised, with a 0/1 column for missing values if ``flag``.
+class ColumnNote:
+    """What became of a column, in words.
 
-    Dates count days since ``origin``. ``sd`` is 0 where only whether a value is there says anything.
+    Attributes
+    ----------
+    column
+        Its name.
+    kind
+        What it holds: ``number``, ``true/false``, ``date``, ``category``, ``text``, ``id``, ...
+    becomes
+        What the model sees of it.
+    why
+        The reason, or what else there is to know.
     """
 
+    column: str
+    kind: str
+    becomes: str
+    why: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.column!r}: {self.kind}, {self.becomes}" + f" ({self.why})" * bool(self.why)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnedColumn:
+    """What was learnt of a column; ``note`` says it in words."""
+
     name: str
-    kind: Kind
-    origin: float
-    median: float
-    mean: float
-    sd: float
-    flag: bool
+    note: ColumnNote
+    type: ClassVar[str]
 
     @property
     def feature_names(self) -> list[str]:
         """The names of the columns that this one becomes."""
-        return [self.name] * (self.sd > 0) + [f"{self.name} is missing"] * self.flag
+        return []
 
-    def encode(self, series: pd.Series, path: Path, before: int = 0) -> Floats:
-        """Rows x (1 or 2); ``before`` rows of the file come before these."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            values = read_numbers(series, self.kind, path, before) - self.origin
-            missing = ~np.isfinite(values)
-            filled = np.where(missing, self.median, values)
-            parts = [np.clip((filled - self.mean) / self.sd, -FAR, FAR)] if self.sd > 0 else []
+    @property
+    def one_hot(self) -> bool:
+        """Whether at most one of those columns differs from zero."""
+        return False
+
+    def encode(self, column: Column, where: str, before: int = 0) -> Any:
+        """Rows x features; ``before`` rows of the table come before these, for messages."""
+        raise NotImplementedError
+
+    def remarks(self, column: Column, where: str) -> list[str]:
+        """What is unusual about further values of the column, in words."""
+        return []
+
+
+@dataclass(frozen=True, kw_only=True)
+class DroppedColumn(LearnedColumn):
+    """A column that nothing is learnt from."""
+
+    type: ClassVar[str] = "dropped"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NumberColumn(LearnedColumn):
+    """Numbers, or true and false as 1 and 0: standardised, with a 0/1 column for missing values if ``flag``.
+
+    Attributes
+    ----------
+    boolean
+        Whether the values are true and false.
+    form
+        How text writes the numbers.
+    low, high
+        The values that were seen. Further ones are cut where they are past these by more than their distance, so that
+        a wild cell cannot decide everything.
+    unit
+        Values are divided by it first: squares of numbers near the limits of floats overflow.
+    median, bend
+        Missing values become the median. Where tails are heavy, ``asinh((x - median) / bend)`` pulls them in; it is
+        straight in the middle and a logarithm far out. ``bend`` is 0 where they are not.
+    centre, scale
+        Subtracted, and divided by. A scale of 0 says that only whether there is a value tells anything.
+    flag
+        Whether missing values get a column.
+    """
+
+    type: ClassVar[str] = "number"
+    boolean: bool
+    form: NumberForm
+    low: float
+    high: float
+    unit: float
+    median: float
+    bend: float
+    centre: float
+    scale: float
+    flag: bool
+
+    @property
+    def feature_names(self) -> list[str]:
+        """The values, then whether they are missing."""
+        return [self.name] * (self.scale > 0) + [f"{self.name} is missing"] * self.flag
+
+    def encode(self, column: Column, where: str, before: int = 0) -> Floats:
+        """Rows x (1 or 2)."""
+        values = self.read(column, where, before)
+        missing = np.isnan(values)
+        parts = []
+        if self.scale > 0:
+            with np.errstate(over="ignore"):
+                reach = self.high / self.unit - self.low / self.unit
+                inner = np.where(missing, self.median, values) / self.unit
+            inner = np.clip(inner, self.low / self.unit - reach, self.high / self.unit + reach)
+            parts.append((_bent(inner, self.median / self.unit, self.bend) - self.centre) / self.scale)
         return np.column_stack(parts + [missing.astype(np.float64)] * self.flag)
 
+    def read(self, column: Column, where: str, before: int = 0) -> Floats:
+        """The numbers of a column, NaN where missing; a cell that is none is an error that names its row."""
+        what = "true or false" if self.boolean else "a number"
+        if column.kind == "text":
+            values, bad = truth_values(column.values) if self.boolean else self.form.read(column.values)
+            _refuse(column, bad, what, where, before)
+            return values
+        fits = column.kind in ("boolean", "number")
+        _refuse(column, [] if fits else np.flatnonzero(~column.missing)[:1].tolist(), what, where, before)
+        values = np.asarray(column.values, dtype=np.float64) if fits else np.full(len(column), np.nan)
+        wrong = np.isinf(values)
+        if self.boolean:
+            wrong |= ~np.isnan(values) & (values != 0) & (values != 1)
+        _refuse(column, np.flatnonzero(wrong)[:1].tolist(), what, where, before)
+        return values
 
-@dataclass(frozen=True)
-class CategoryColumn:
-    """A text column: one 0/``scale`` column a level, one for the pooled rare ones, one for missing."""
+    def remarks(self, column: Column, where: str) -> list[str]:
+        """Values far outside of those that were seen."""
+        values = self.read(column, where)
+        reach = self.high - self.low
+        with np.errstate(invalid="ignore"):
+            far = (values > self.high + reach) | (values < self.low - reach)
+        if self.scale == 0 or not far.any():
+            return []
+        worst = values[far][np.argmax(np.abs(values[far] - self.median))]
+        seen = f"{self.low:.6g} to {self.high:.6g}"
+        return [f"{self.name!r}: {_rows(int(far.sum()))} far outside of what was seen ({seen}), such as {worst:.6g}"]
 
-    name: str
+
+@dataclass(frozen=True, kw_only=True)
+class DateColumn(LearnedColumn):
+    """Dates: elapsed time, and season, weekday and hour as places on a circle, whichever vary.
+
+    Attributes
+    ----------
+    form
+        How text writes the dates.
+    low, high, median
+        Days since 1970.
+    parts
+        Which of ``elapsed``, ``season``, ``weekday`` and ``hour`` are used.
+    scale
+        Standard deviation of the elapsed days.
+    flag
+        Whether missing values get a column.
+    """
+
+    type: ClassVar[str] = "date"
+    form: DateForm
+    low: float
+    high: float
+    median: float
+    parts: list[str]
+    scale: float
+    flag: bool
+
+    @property
+    def feature_names(self) -> list[str]:
+        """One for the elapsed time, two for each circle."""
+        names = []
+        for part in self.parts:
+            names += [self.name] if part == "elapsed" else [f"{self.name} {part} {way}" for way in ("sine", "cosine")]
+        return names + [f"{self.name} is missing"] * self.flag
+
+    def encode(self, column: Column, where: str, before: int = 0) -> Floats:
+        """Rows x features."""
+        days = self.read(column, where, before)
+        missing = np.isnan(days)
+        days = np.where(missing, self.median, days)
+        reach = self.high - self.low
+        out = []
+        for part in self.parts:
+            if part == "elapsed":
+                within = np.clip(days, self.low - reach, self.high + reach)
+                out.append((within - self.median) / self.scale)
+            else:
+                angle = 2 * np.pi * _turn(days, part)
+                # A missing date is nowhere on the circle.
+                out += [np.where(missing, 0.0, np.sin(angle)), np.where(missing, 0.0, np.cos(angle))]
+        # However many parts there are, the column counts as one.
+        share = 1.0 / math.sqrt(max(1, len(self.parts)))
+        return np.column_stack([share * values for values in out] + [missing.astype(np.float64)] * self.flag)
+
+    def read(self, column: Column, where: str, before: int = 0) -> Floats:
+        """Days since 1970, NaN where missing; a cell that is no date is an error that names its row."""
+        if column.kind == "date":
+            return column.values
+        values, bad = self.form.read(column.words())
+        _refuse(column, bad, f"a date ({self.form.order})", where, before)
+        return values
+
+    def remarks(self, column: Column, where: str) -> list[str]:
+        """Dates far outside of those that were seen."""
+        days, reach = self.read(column, where), max(1.0, self.high - self.low)
+        with np.errstate(invalid="ignore"):
+            far = int(((days > self.high + reach) | (days < self.low - reach)).sum())
+        seen = f"{date_of(self.low)} to {date_of(self.high)}"
+        return [f"{self.name!r}: {_rows(far)} far outside of what was seen ({seen})"] if far else []
+
+
+@dataclass(frozen=True, kw_only=True)
+class CategoryColumn(LearnedColumn):
+    """Words: one 0/``scale`` column for each level, one for the pooled rare ones, one for missing."""
+
+    type: ClassVar[str] = "category"
     levels: list[str]
     pooled: list[str]
     missing: bool
@@ -92,299 +272,340 @@ class CategoryColumn:
 
     @property
     def feature_names(self) -> list[str]:
-        """The names of the columns that this one becomes."""
+        """One for each level."""
         names = [f"{self.name}={level}" for level in self.levels]
         return names + [f"{self.name} is rare"] * bool(self.pooled) + [f"{self.name} is missing"] * self.missing
 
-    def encode(self, series: pd.Series, path: Path, before: int = 0) -> sp.csr_array:
-        """Rows x levels; a level that was not there at fitting is a row of zeros."""
-        place: dict[str | None, int] = {level: code for code, level in enumerate(self.levels)}
-        place.update(dict.fromkeys(self.pooled, len(self.levels)))
-        width = len(self.feature_names)
-        if self.missing:
-            place[None] = width - 1
-        codes = np.array([place.get(value, -1) for value in text_values(series)], dtype=np.int64)
+    @property
+    def one_hot(self) -> bool:
+        """A row has one level."""
+        return True
+
+    def codes(self, column: Column) -> NDArray[np.int64]:
+        """The feature of every row, -1 for a level that is unknown, -2 for a missing one that has no feature."""
+        place = {level: code for code, level in enumerate(self.levels)} | dict.fromkeys(self.pooled, len(self.levels))
+        place[""] = len(self.feature_names) - 1 if self.missing else -2
+        if column.kind == "number":  # a program may have read the codes 007 and 1.0 as the numbers 7 and 1
+            as_numbers = {number: code for level, code in place.items() if (number := as_number(level)) is not None}
+            found = [place[""] if v != v else as_numbers.get(v, -1) for v in column.values.tolist()]
+        else:
+            found = [place.get(word, -1) for word in column.words().tolist()]
+        return np.array(found, dtype=np.int64)
+
+    def encode(self, column: Column, where: str, before: int = 0) -> Any:
+        """Rows x levels as CSR; a level that was not there at fitting is a row of zeros."""
+        import scipy.sparse as sp
+
+        codes = self.codes(column)
         known = codes >= 0
         starts = np.concatenate([[0], np.cumsum(known)])
         data = np.full(int(known.sum()), self.scale)
-        return sp.csr_array((data, codes[known], starts), shape=(len(codes), width))
+        return sp.csr_array((data, codes[known], starts), shape=(len(codes), len(self.feature_names)))
+
+    def remarks(self, column: Column, where: str) -> list[str]:
+        """Levels that were not there at fitting."""
+        unseen = self.codes(column) == -1
+        if not unseen.any():
+            return []
+        words = Counter(column.words()[unseen].tolist())
+        shown = listed([word for word, _ in words.most_common(3)], 3)
+        return [f"{self.name!r}: {_rows(int(unseen.sum()))} with a category that was not there at fitting ({shown})"]
 
 
-@dataclass(frozen=True)
-class ColumnEncoder:
-    """A table as a matrix, the same way at fitting and at prediction.
+# ---- learning ----------------------------------------------------------------------------------------------
 
-    Made by `fit` or `from_dict`. ``width`` is the number of NPZ features, which are used as they are, or None
-    for a table of columns. ``single`` says that the matrix is one of float32, as it is where Parquet was fitted on: the
-    file may be large, and is then never there as a whole.
+
+def learn_columns(
+    table: Columns, *, drop: Collection[str] = (), keep: Collection[str] = (), categorical: Collection[str] = ()
+) -> list[LearnedColumn]:
+    """Learn the encoding of every column from all rows, labelled and unlabelled.
+
+    Parameters
+    ----------
+    table
+        The rows.
+    drop
+        Columns to leave out without a word: the target, and whatever must not be learnt from.
+    keep
+        Columns that must not be taken for ids; a text column among them is one-hot encoded.
+    categorical
+        Columns whose numbers are names, such as post codes.
     """
-
-    columns: tuple[NumberColumn | CategoryColumn, ...]
-    id_column: str | None
-    sparse: bool
-    width: int | None
-    lines: tuple[str, ...]
-    single: bool = False
-
-    @classmethod
-    def fit(cls, table: Table, exclude: Collection[str] = (), keep: Collection[str] = ()) -> ColumnEncoder:
-        """Learn the encoding from all rows, labelled and unlabelled.
-
-        Parameters
-        ----------
-        table
-            The rows.
-        exclude
-            Columns to leave out: the target, and whatever must not be learnt from.
-        keep
-            Columns that must not be taken for ids; a text column among them is one-hot encoded.
-        """
-        names = table.other_columns(exclude)
-        if table.matrix is not None:
-            ids = "ids" if "ids" in table.named else None
-            line = f"{table.matrix.shape[1]} features used as they are"
-            return cls((), ids, sp.issparse(table.matrix), int(table.matrix.shape[1]), (line,))
-        columns: list[NumberColumn | CategoryColumn] = []
-        id_column, notes = None, _Notes()
-        for name in names:
-            try:
-                columns.append(_fit_column(table.column(name), name in keep, table.path, notes))
-            except _Dropped as reason:
-                notes.dropped.setdefault(str(reason), []).append(name)
-                if id_column is None and id_like(name):
-                    id_column = name
-        if not columns:
-            reasons = "; ".join(notes.lines()) or "there is no other column"
-            raise InvalidInputError(f"{table.path} has no column left to learn from: {reasons}")
-        filled = sum(1 if isinstance(c, CategoryColumn) else len(c.feature_names) for c in columns)
-        total = sum(len(c.feature_names) for c in columns)
-        if id_column is not None:
-            notes.other.append(f"{id_column!r} names the rows in the output")
-        sparse = total >= 256 and filled < 0.1 * total
-        return cls(tuple(columns), id_column, sparse, None, tuple(notes.lines()), single=table.file is not None)
-
-    @property
-    def feature_names(self) -> list[str]:
-        """The names of the matrix's columns; for NPZ features their numbers."""
-        if self.width is not None:
-            return [f"X[{column}]" for column in range(self.width)]
-        return [name for column in self.columns for name in column.feature_names]
-
-    @property
-    def text_columns(self) -> list[str]:
-        """What to give to ``read_table(path, as_text=...)``, so that a level ``007`` is read as it was."""
-        return [column.name for column in self.columns if isinstance(column, CategoryColumn)]
-
-    def transform(self, table: Table) -> Matrix:
-        """Rows x features, every value finite; columns are found by name, further ones are ignored."""
-        if (table.matrix is not None) != (self.width is not None):
-            kind = "NPZ features" if self.width is not None else "the columns of a CSV or Parquet file"
-            raise InvalidInputError(f"{table.path} does not fit the model, which reads {kind}: give such a file")
-        features: Any = table.matrix
-        if self.width is not None:
-            if features.shape[1] != self.width:
-                found = f"{features.shape[1]} features, the model reads {self.width}"
-                raise InvalidInputError(f"{table.path} has {found}: give the features that it was fitted on")
-            if self.sparse:
-                return sp.csr_array(features)
-            return np.asarray(features if isinstance(features, np.ndarray) else features.toarray())
-        given = set(table.columns)
-        lacking = [column.name for column in self.columns if column.name not in given]
-        if lacking:
-            hint = did_you_mean(lacking[0], table.columns)
-            raise InvalidInputError(f"{table.path} lacks {listed(lacking)}{hint}, which the model needs: add it")
-        dtype = np.float32 if self.single else np.float64
-        batches = table.batches([column.name for column in self.columns])
-        if self.sparse:
-            parts = [
-                sp.hstack([sp.csr_array(c.encode(rows[c.name], table.path, before)) for c in self.columns])
-                for before, rows in batches
-            ]
-            return sp.csr_array(sp.vstack(parts, format="csr"), dtype=dtype)
-        out = np.zeros((table.n_rows, len(self.feature_names)), dtype)
-        for before, rows in batches:
-            left = 0
-            for column in self.columns:
-                block = column.encode(rows[column.name], table.path, before)
-                here = slice(before, before + block.shape[0]), slice(left, left + block.shape[1])
-                out[here] = block if isinstance(block, np.ndarray) else block.toarray()
-                left = here[1].stop
-        return out
-
-    def row_ids(self, table: Table) -> list[int | str]:
-        """The rows' ids for output: the id column if the table has one, otherwise 1, 2, 3, ..."""
-        used = {column.name for column in self.columns}
-        names = [self.id_column, *(name for name in table.columns if id_like(name) and name not in used)]
-        name = next((name for name in names if name in table.columns), None)
-        if name is None:
-            return list(range(1, table.n_rows + 1))
-        if table.matrix is not None:
-            ids = [v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in table.named[name].tolist()]
-            return [v if isinstance(v, int | str) else str(v) for v in ids]
-        return ["" if value is None else value for value in text_values(table.column(name))]
-
-    def report(self) -> list[str]:
-        """What was done with the columns, in lines for people."""
-        return list(self.lines)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything that `from_dict` needs, as plain JSON values."""
-        return {"schema": SCHEMA, **dataclasses.asdict(self), "columns": [dataclasses.asdict(c) for c in self.columns]}
-
-    @classmethod
-    def from_dict(cls, state: Mapping[str, Any]) -> ColumnEncoder:
-        """The encoder that `to_dict` described; anything else is an `InvalidFileError`."""
-        try:
-            if state["schema"] != SCHEMA:
-                raise InvalidFileError(
-                    f"the column encoding is {state['schema']!r}, not {SCHEMA!r}: fit the model again"
-                )
-            columns = tuple(_column_from_dict(column) for column in state["columns"])
-            single = state.get("single", False)  # models of earlier versions do not say it
-            encoder = cls(columns, state["id_column"], state["sparse"], state["width"], tuple(state["lines"]), single)
-            sound = isinstance(encoder.sparse, bool) and isinstance(single, bool)
-            sound &= isinstance(encoder.id_column, str | None)
-            sound &= all(isinstance(line, str) for line in encoder.lines)
-            sound &= isinstance(encoder.width, int) and encoder.width > 0 if not columns else encoder.width is None
-            if not sound:
-                raise TypeError("a field has the wrong type")
-        except (KeyError, TypeError, AttributeError) as error:
-            raise InvalidFileError(f"the column encoding is damaged ({error}): fit the model again") from error
-        return encoder
+    for name in [*drop, *keep, *categorical]:
+        if name not in table.columns:
+            hint = did_you_mean(name, table.columns)
+            raise InvalidInputError(f"{table.source} has no column {name!r}{hint}; it has {listed(table.columns)}")
+    names = [name for name in table.columns if name not in drop]
+    marks = Counter(mark for name in names if (mark := _decimal_of(table.column(name))) is not None)
+    decimal = marks.most_common(1)[0][0] if marks else None
+    found = [_learn(table.column(name), name in keep, name in categorical, decimal, table.source) for name in names]
+    if all(isinstance(column, DroppedColumn) for column in found):
+        reasons = "; ".join(f"{column.name!r} {column.note.why}" for column in found[:5]) or "there is no other column"
+        raise InvalidInputError(f"{table.source} has no column left to learn from: {reasons}")
+    return found
 
 
-class _Dropped(Exception):
-    """Why a column is not used."""
+def _decimal_of(column: Column) -> str | None:
+    """What a column of numbers as text says about the decimal mark of the table."""
+    return says_decimal(column.values) if column.kind == "text" else None
 
 
-class _Notes:
-    """Collects what `report` says: the common cases are counted, the rest is said one by one."""
+def _learn(column: Column, keep: bool, categorical: bool, decimal: str | None, where: str) -> LearnedColumn:
+    name = column.name
+    if column.missing.all():
+        return _dropped(name, "empty", "no value in any row")
+    if categorical:
+        return _learn_category(name, column.words(), True)
+    if column.kind == "date":
+        return _learn_dates(column, DateForm("year-month-day"), where)
+    if column.kind == "boolean":
+        return _learn_number(column, column.values, NumberForm(), True)
+    if column.kind == "text" and is_truth(column.values):
+        return _learn_number(column, truth_values(column.values)[0], NumberForm(), True)
+    found: tuple[NumberForm, Floats, list[int]] | None
+    if column.kind == "number":
+        values = np.asarray(column.values, dtype=np.float64)
+        found = NumberForm(), values, np.flatnonzero(np.isinf(values))[:1].tolist()
+    else:
+        found = read_numbers(column.values, decimal)
+    if found is not None:
+        form, values, bad = found
+        _refuse(column, bad, "a number", where, 0)
+        known = values[~np.isnan(values)]
+        if not form.unit and packed_dates(known):
+            return _learn_dates(column, DateForm("yyyymmdd"), where)
+        whole = bool(len(known)) and bool((known == np.round(known)).all())
+        if whole and not keep and id_like(name):
+            return _learn_category(name, column.words(), keep)
+        if whole and not keep and _counts_rows(name, known):
+            return _dropped(name, "row number", "it only numbers the rows")
+        return _learn_number(column, values, form, False)
+    dates = date_form(column.values)
+    if dates is not None:
+        return _learn_dates(column, dates, where)
+    return _learn_category(name, column.values, keep)
 
-    def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
-        self.other: list[str] = []
-        self.dropped: dict[str, list[str]] = {}
 
-    def lines(self, most: int = 20) -> list[str]:
-        plural = {"number": "numeric", "date": "date", "boolean": "boolean"}
-        deeds = {"number": "standardised", "date": "standardised as days", "boolean": "as 0/1"}
-        lines = [
-            f"{count} {plural[kind]} column{'s' * (count > 1)} {deeds[kind]}" for kind, count in self.counts.items()
-        ]
-        lines += self.other[:most]
-        if len(self.other) > most:
-            lines.append(f"and {len(self.other) - most} more such notes")
-        return lines + [f"{listed(names, 5)} dropped: {reason}" for reason, names in self.dropped.items()]
-
-
-def _fit_column(series: pd.Series, keep: bool, path: Path, notes: _Notes) -> NumberColumn | CategoryColumn:
-    name, kind = str(series.name), column_kind(series)
-    if series.isna().all():
-        raise _Dropped("no value in any row")
-    if kind == "text":
-        text = text_values(series)
-        if all(value is None or days(value) is not None for value in text) and any(text):
-            kind = "date"
-    if kind in ("number", "boolean", "date"):
-        values = read_numbers(series, kind, path)
-        known = values[np.isfinite(values)]
-        whole = kind == "number" and bool((known == np.round(known)).all())
-        if whole and id_like(name) and not keep:
-            text = text_values(series)
-        elif whole and not keep and _counts_rows(name, known):
-            raise _Dropped("it only numbers the rows")
-        else:
-            return _fit_number(name, kind, values, notes)
-    return _fit_category(name, text, keep, notes)
+def _dropped(name: str, kind: str, why: str) -> DroppedColumn:
+    return DroppedColumn(name=name, note=ColumnNote(name, kind, "left out", why))
 
 
 def _counts_rows(name: str, known: Floats) -> bool:
     distinct = len(np.unique(known)) == len(known)
-    if name.lower() in ("index", "idx", "row", "row_number", "rownum", "unnamed: 0"):
+    if name.lower() in _ROW_NAMES:
         return distinct
     # Years also follow one another; so a run that starts elsewhere than at 0 or 1 must be a long one.
     run = distinct and len(known) > 1 and known.max() == known.min() + len(known) - 1
-    return run and ((known.min() in (0, 1) and len(known) >= 20) or len(known) >= 200)
+    return bool(run and ((known.min() in (0, 1) and len(known) >= 20) or len(known) >= 200))
 
 
-def _fit_number(name: str, kind: Kind, values: Floats, notes: _Notes) -> NumberColumn:
-    finite = np.isfinite(values)
-    n_missing = int((~finite).sum())
-    flag = n_missing > max(1, FLAG_SHARE * len(values))
-    if not finite.any():
-        raise _Dropped("no finite value in any row")
-    origin = float(values[finite].min()) if kind == "date" else 0.0
-    known = values[finite] - origin
-    # Scaled by the largest first: squares of numbers near the float limits overflow.
-    largest = float(np.abs(known).max()) or 1.0
-    unit = known / largest
-    constant = unit.min() == unit.max()
-    median = float(np.median(unit)) * largest
-    mean, sd = float(unit.mean()) * largest, 0.0 if constant else float(unit.std()) * largest
-    if kind == "boolean" and not constant:
-        median, mean, sd = float(known.mean() > 0.5), 0.0, 1.0
-    if sd == 0 and not flag:
-        raise _Dropped("the same value in every row")
-    notes.counts[kind] += 1
-    since = f"days since {(EPOCH + timedelta(days=origin)).date()}" if kind == "date" else ""
-    if since:
-        notes.other.append(f"{name!r}: {since}")
-    if n_missing:
-        deed = "flagged" if sd == 0 else f"filled with the median {median:.6g}" + " and flagged" * flag
-        notes.other.append(f"{name!r}: {n_missing} missing {deed}")
-    return NumberColumn(name, kind, origin, median, mean, sd, flag)
+def _learn_number(column: Column, values: Floats, form: NumberForm, boolean: bool) -> LearnedColumn:
+    known = values[~np.isnan(values)]
+    if not len(known):
+        return _dropped(column.name, "empty", "no value in any row")
+    gaps = len(values) - len(known)
+    flag = gaps > max(1, FLAG_SHARE * len(values))
+    low, high = float(known.min()), float(known.max())
+    if low == high and not flag:
+        return _dropped(column.name, "constant", "the same value in every row")
+    unit = max(abs(low), abs(high)) or 1.0
+    inner = known / unit
+    middle = float(np.median(inner))
+    median = (float(known.mean() > 0.5) if boolean else middle * unit) if low < high else low
+    bend = 0.0 if boolean else _bend(inner, middle)
+    straight = _bent(inner, median / unit, bend)
+    centre, scale = float(straight.mean()), float(straight.std()) if low < high else 0.0
+    if boolean:
+        scale = max(scale, 0.5 / MAX_SCALE) if scale else 0.0
+    kind = "true/false" if boolean else f"number in {form.unit}" if form.unit else "number"
+    becomes = "whether there is a value, as 0/1"
+    if scale > 0:
+        becomes = "0/1, scaled" if boolean else "standardised" + ", heavy tails pulled in" * (bend > 0)
+    remarks = ["decimal comma"] * (form.decimal == ",")
+    remarks += _gap_notes(column, values, median, scale > 0, flag)
+    note = ColumnNote(column.name, kind, becomes, "; ".join(remarks))
+    return NumberColumn(
+        name=column.name, note=note, boolean=boolean, form=form, low=low, high=high, unit=unit, median=median,
+        bend=bend, centre=centre, scale=scale, flag=flag,
+    )  # fmt: skip
 
 
-def _fit_category(name: str, text: NDArray[np.object_], keep: bool, notes: _Notes) -> CategoryColumn:
-    counts = Counter(value for value in text if value is not None)
-    known, n_missing = counts.total(), len(text) - counts.total()
-    if hint := _disguised(text):
-        notes.other.append(f"{name!r}: {hint}")
+def _bend(inner: Floats, middle: float) -> float:
+    """The unit of the arsinh that pulls heavy tails in, or 0 where there are none."""
+    spread = float(np.subtract(*np.quantile(inner, [0.75, 0.25]))) / 1.349
+    heavy = spread > 0 and inner.std() > _HEAVY * spread
+    return spread if heavy else 0.0
+
+
+def _bent(inner: Floats, middle: float, bend: float) -> Floats:
+    return np.arcsinh((inner - middle) / bend) if bend else inner
+
+
+def _gap_notes(column: Column, values: Floats, fill: float | str, used: bool, flag: bool) -> list[str]:
+    gaps = int(np.isnan(values).sum())
+    if not gaps:
+        return []
+    shown = f"{fill:.6g}" if isinstance(fill, float) else fill
+    deed = (f"filled with the median {shown}" + " and flagged" * flag) if used else "flagged"
+    notes = [f"{gaps} missing {deed}"]
+    if column.kind == "text":
+        strays = Counter(column.values[np.isnan(values) & ~column.missing].tolist())
+        if strays:
+            shown = listed([word for word, _ in strays.most_common(3)], 3)
+            many = f"{strays.total()} cells such as {shown} count" if strays.total() > 1 else f"{shown} counts"
+            notes.append(f"{many} as missing")
+    return notes
+
+
+def _learn_dates(column: Column, form: DateForm, where: str) -> LearnedColumn:
+    name = column.name
+    if column.kind == "date":
+        days: Floats = column.values
+    else:
+        days, bad = form.read(column.words())
+        _refuse(column, bad, f"a date ({form.order})", where, 0)
+    known = days[~np.isnan(days)]
+    flag = len(days) - len(known) > max(1, FLAG_SHARE * len(days))
+    low, high, median = float(known.min()), float(known.max()), float(np.median(known))
+    turns = {part: len(np.unique(np.round(_turn(known, part), 9))) > 1 for part in ("season", "weekday", "hour")}
+    whole = np.floor(known)
+    months = whole.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64) % 12
+    turns["season"] &= len(np.unique(months)) > 1 and high - low >= 60  # days; less is told by the elapsed time
+    turns["weekday"] &= form.order not in ("year-month", "month-year", "name-year") and len(np.unique(whole)) > 6
+    scale = float(known.std())
+    elapsed = scale > 0 and form.order != "time of day"
+    parts = ["elapsed"] * elapsed + [part for part, varies in turns.items() if varies]
+    if not parts and not flag:
+        return _dropped(name, "constant", "the same date in every row")
+    words = {"elapsed": f"days since {date_of(low)}", "hour": "hour of the day"}
+    becomes = ", ".join(words.get(part, part) for part in parts) or "whether there is a date, as 0/1"
+    either = column.kind == "text" and form.order == "day-month-year" and either_order(column.values)
+    remarks = ["read with the day first, but the month may come first: write dates as 2024-12-31"] * either
+    remarks += _gap_notes(column, days, date_of(median), bool(parts), flag)
+    kind = "time of day" if form.order == "time of day" else "date"
+    return DateColumn(
+        name=name, note=ColumnNote(name, kind, becomes, "; ".join(remarks)), form=form, low=low, high=high,
+        median=median, parts=parts, scale=scale or 1.0, flag=flag,
+    )  # fmt: skip
+
+
+def _turn(days: Floats, part: str) -> Floats:
+    """The share of a year, a week or a day that has gone by."""
+    if part == "hour":
+        return days - np.floor(days)
+    if part == "weekday":
+        return (np.floor(days) + 3) % 7 / 7  # the first of January 1970 was a Thursday
+    whole = np.floor(days).astype("datetime64[D]")
+    passed = (whole - whole.astype("datetime64[Y]").astype("datetime64[D]")).astype(np.float64)
+    return np.asarray(passed / 365.2425)
+
+
+def _learn_category(name: str, text: Text, keep: bool) -> LearnedColumn:
+    counts = Counter(text.tolist())
+    gaps = counts.pop("", 0)
+    known = counts.total()
     if not keep:
         if id_like(name) and 1 < known == len(counts):
-            raise _Dropped("an id, different in every row")
+            return _dropped(name, "id", "an id, different in every row")
         if known >= 20 and len(counts) > 0.5 * known:
-            raise _Dropped("nearly every value is different")
+            return _dropped(name, *_many_words(counts))
     enough = max(2, min(10, math.ceil(0.01 * len(text))))
     ranked = sorted(counts, key=lambda level: (-counts[level], level))
     levels = [level for level in ranked if counts[level] >= enough][:MAX_LEVELS]
     if len(ranked) == len(levels) + 1:
         levels = ranked
     pooled = ranked[len(levels) :]
-    sizes = [counts[level] for level in levels] + [sum(counts[level] for level in pooled), n_missing]
+    sizes = [counts[level] for level in levels] + [sum(counts[level] for level in pooled), gaps]
     spread = 1.0 - sum((size / len(text)) ** 2 for size in sizes)
     if max(sizes) == len(text):
-        raise _Dropped("every value is rare" if pooled else "the same value in every row")
-    parts = f"{len(levels)} level{'s' * (len(levels) > 1)} one-hot" + f", {len(pooled)} rare pooled" * bool(pooled)
-    notes.other.append(f"{name!r}: {parts}" + f", {n_missing} missing as a level" * bool(n_missing))
-    # Two random rows then differ as much as in a standardised column: by 2 in squared distance, on average.
-    return CategoryColumn(name, levels, pooled, n_missing > 0, min(MAX_SCALE, spread**-0.5))
+        kind, why = ("category", "every value is rare") if pooled else ("constant", "the same value in every row")
+        return _dropped(name, kind, why)
+    becomes = f"{len(levels)} level{'s' * (len(levels) > 1)} one-hot" + f", {len(pooled)} rare pooled" * bool(pooled)
+    note = ColumnNote(name, "category", becomes, f"{gaps} missing as a level" * bool(gaps))
+    return CategoryColumn(
+        name=name, note=note, levels=levels, pooled=pooled, missing=gaps > 0, scale=min(MAX_SCALE, spread**-0.5)
+    )
 
 
-def _disguised(text: NDArray[np.object_]) -> str | None:
-    cells = [(row, value) for row, value in enumerate(text, start=1) if value is not None]
-    others = [(row, value) for row, value in cells if as_number(value) is None]
-    if not others or not cells:
-        return None
-    row, value = others[0]
-    if len(others) < 0.5 * len(cells):
-        return f"read as text because of cells such as {value!r} (row {row}); empty them to use it as a number"
-    if all(_LOCAL_DATE.fullmatch(value) for _, value in cells):
-        return f"read as text because {value!r} (row {row}) may be two dates; write dates as 2024-12-31"
-    if all(_PUNCTUATED.fullmatch(value) for _, value in cells):
-        return f"read as text because of the punctuation in {value!r} (row {row}); write plain numbers such as 1234.5"
-    return None
+def _many_words(counts: Mapping[str, int]) -> tuple[str, str]:
+    """The kind of a column in which nearly every value is different, and why it is left out."""
+    words = list(counts)
+    if all(word.lower().endswith(_IMAGES) for word in words):
+        return "image", "image files are not read from a table: label a folder of them with condiff fewshot"
+    if sum(word.count(" ") for word in words) >= 2 * len(words):
+        return "text", "free text is not read yet: add the numbers of a text embedding as columns"
+    return "text", "nearly every value is different"
 
 
-def _column_from_dict(state: Mapping[str, Any]) -> NumberColumn | CategoryColumn:
-    column = (CategoryColumn if "levels" in state else NumberColumn)(**state)
-    if isinstance(column, CategoryColumn):
-        sound = all(isinstance(level, str) for level in [*column.levels, *column.pooled])
-        numbers, flag = [column.scale], column.missing
-    else:
-        sound = column.kind in ("number", "boolean", "date") and column.sd >= 0
-        numbers, flag = [column.origin, column.median, column.mean, column.sd], column.flag
-    sound &= isinstance(column.name, str) and isinstance(flag, bool) and all(math.isfinite(v) for v in numbers)
-    if not sound:
-        raise TypeError(f"column {state.get('name')!r}")
+def _refuse(column: Column, bad: list[int], wanted: str, where: str, before: int) -> None:
+    if not bad:
+        return
+    cell = column.cell(bad[0])
+    infinite = wanted == "a number" and NumberForm().read(np.array([cell], dtype=TEXT))[0][0] in (math.inf, -math.inf)
+    problem = "is infinite" if infinite else f"is not {wanted}, as the model needs"
+    place = f"{where}, column {column.name!r}, row {before + bad[0] + 1}"
+    raise InvalidInputError(f"{place}: {cell!r} {problem}: mend the cell or leave it empty")
+
+
+def _rows(count: int) -> str:
+    return f"{count} row{'s' * (count != 1)}"
+
+
+# ---- to JSON and back --------------------------------------------------------------------------------------
+
+_TYPES: dict[str, type[LearnedColumn]] = {
+    kind.type: kind for kind in (DroppedColumn, NumberColumn, DateColumn, CategoryColumn)
+}
+
+
+def to_dict(column: LearnedColumn) -> dict[str, Any]:
+    """A learned column as plain JSON values."""
+    return {"type": column.type, **asdict(column)}
+
+
+def from_dict(state: Any) -> LearnedColumn:
+    """The inverse of :func:`to_dict`; every value is checked, because a file may hold anything."""
+    values = dict(state)
+    kind = _TYPES[values.pop("type")]
+    values["note"] = ColumnNote(**values["note"])
+    if "form" in values:
+        form = dict(values["form"])
+        form["words"] = tuple(form["words"])
+        values["form"] = (NumberForm if kind is NumberColumn else DateForm)(**form)
+    column = kind(**values)
+    _check(column)
     return column
+
+
+def _check(column: LearnedColumn) -> None:
+    strings = [column.name, *vars(column.note).values()]
+    numbers: list[Any] = []
+    flags: list[Any] = []
+    sound = True
+    if isinstance(column, NumberColumn):
+        numbers = [getattr(column, name) for name in ("low", "high", "unit", "median", "bend", "centre", "scale")]
+        flags = [column.boolean, column.flag]
+        strings += [column.form.unit, *column.form.words]
+        sound = column.form.decimal in (".", ",")
+    elif isinstance(column, DateColumn):
+        numbers, flags = [column.low, column.high, column.median, column.scale], [column.flag]
+        strings += column.form.words
+        sound = isinstance(column.parts, list) and set(column.parts) <= {"elapsed", "season", "weekday", "hour"}
+        sound = sound and DateForm(column.form.order).known
+    elif isinstance(column, CategoryColumn):
+        numbers, flags = [column.scale], [column.missing]
+        sound = isinstance(column.levels, list) and isinstance(column.pooled, list)
+        strings += [*column.levels, *column.pooled]
+    sound = sound and all(isinstance(value, str) for value in strings)
+    sound = sound and all(isinstance(value, bool) for value in flags)
+    sound = sound and all(isinstance(v, int | float) and math.isfinite(v) for v in numbers)
+    if sound and isinstance(column, NumberColumn):
+        sound = column.unit > 0 and column.scale >= 0 and column.bend >= 0 and column.low <= column.high
+    if sound and isinstance(column, DateColumn):
+        sound = column.scale > 0 and column.low <= column.high
+        # What can be a date at all.
+        sound = sound and column.low > -719_163 and column.high < 2_932_897
+    if sound and isinstance(column, CategoryColumn):
+        sound = column.scale > 0
+    if not sound:
+        raise TypeError(f"column {column.name!r}")

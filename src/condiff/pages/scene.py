@@ -213,17 +213,19 @@ def table_scene(path: Path, target: str, *, layout: Layout = "auto", seed: int =
 
     An NPZ file may bring its own places in the plane as an array ``embedding`` of two columns.
     """
-    from condiff.encoders.columns import ColumnEncoder
-    from condiff.readers.tables import encode_classes, read_table
+    from condiff.encoders.columns import learn_columns
+    from condiff.encoders.table import TableEncoder, row_names, table_features
+    from condiff.readers.tables import read_table
+    from condiff.readers.targets import encode_classes
 
     table = read_table(path)
     codes, classes = encode_classes(table.target(target), f"target column {target!r} of {path}")
     if len(classes) > MOST_CLASSES:
         raise InvalidInputError(f"the explorer tells {MOST_CLASSES} classes apart; {target!r} has {len(classes)}")
-    encoder = ColumnEncoder.fit(table, exclude=[target])
-    model = COINClassifier(random_state=seed).fit(encoder.transform(table), codes)
+    encoder = None if table.matrix is not None else TableEncoder.of(learn_columns(table, drop=[target]), table.n_rows)
+    model = COINClassifier(random_state=seed).fit(table_features(table, encoder), codes)
     model.classes_ = np.array([str(label) for label in classes], dtype=object)
-    names = [str(name) for name in encoder.row_ids(table)]
+    names = [str(name) for name in row_names(table, table.id_column([target]))]
     places = _embedding(path, table.n_rows) if path.suffix.lower() == ".npz" else None
     return scene_of_model(model, path.name, names=names, layout=layout, positions=places)
 

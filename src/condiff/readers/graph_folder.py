@@ -18,8 +18,8 @@ import scipy.sparse as sp
 from condiff.errors import InvalidFileError, did_you_mean
 from condiff.files import atomic_path
 from condiff.readers.cells import MISSING_CELLS, as_number, listed
+from condiff.readers.delimited import read_records
 from condiff.readers.node import NodeDataset, undirected
-from condiff.readers.table_files import read_records
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

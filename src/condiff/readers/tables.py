@@ -1,4 +1,4 @@
-"""Tables as people have them: CSV, Parquet, NPZ or NPY, with an empty target in every unlabelled row.
+"""Tables as people have them, with an empty target in every unlabelled row.
 
 Row numbers in messages count data rows from 1; line numbers are those of the text file.
 """
@@ -8,24 +8,25 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from condiff.errors import InvalidFileError, InvalidInputError, did_you_mean
-from condiff.readers.cells import MISSING_CELLS, Matrix, as_number, column_kind, listed, number_values, text_values
-from condiff.readers.large import read_npy
-from condiff.readers.parquet import ParquetColumns
-from condiff.readers.table_files import read_csv, read_npz
+from condiff.readers.arrays import read_npy, read_npz
+from condiff.readers.arrow import ArrowColumns
+from condiff.readers.cells import id_like, listed
+from condiff.readers.columns import Column, ColumnDict, Columns, array_columns
+from condiff.readers.delimited import inner_name, read_delimited
+from condiff.readers.documents import read_json, read_sheet
+from condiff.readers.targets import array_target, column_target, observed
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-Label: TypeAlias = str | int | float | bool
-
-MAX_CLASSES = 20
-_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".npz", ".npy")
+_TEXT = (".csv", ".tsv", ".txt")
+_JSON = (".json", ".jsonl", ".ndjson")
+_SHEETS = (".xlsx", ".xls", ".ods")
+_ARROW = (".parquet", ".pq", ".feather", ".arrow")
+SUFFIXES = (*_TEXT, *_JSON, *_SHEETS, *_ARROW, ".npz", ".npy")
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,82 +37,77 @@ class Table:
     ----------
     path
         Where the rows came from; used in messages.
-    frame
-        The columns, for CSV.
-    file
-        The columns, for Parquet: they are read when they are asked for.
+    content
+        The columns, or for NPZ and NPY the arrays beside the features.
     matrix
-        The features, dense or CSR, for NPZ.
-    named
-        For NPZ, every other array with one value a row: targets and ``ids``.
+        The features, dense or CSR, for NPZ and NPY.
     feature_names
         For NPZ, the names of the matrix's columns, if the file has them.
+    notes
+        What is not as usual about the file, in words.
     """
 
     path: Path
-    frame: pd.DataFrame | None = None
-    file: ParquetColumns | None = None
-    matrix: Matrix | None = None
-    named: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    content: Columns
+    matrix: Any = None
     feature_names: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    named: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        if sum(each is not None for each in (self.frame, self.file, self.matrix)) != 1:
-            raise InvalidInputError("a Table holds a frame, a file or a matrix: give exactly one of them")
+    @property
+    def source(self) -> str:
+        """What a message calls the table."""
+        return str(self.path)
 
     @property
     def n_rows(self) -> int:
         """How many rows there are."""
-        if self.file is not None:
-            return self.file.n_rows
-        rows: Any = self.matrix if self.frame is None else self.frame
-        return int(rows.shape[0])
+        return int(self.content.n_rows if self.matrix is None else self.matrix.shape[0])
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of all columns, or for NPZ of the arrays beside the features."""
-        if self.file is not None:
-            return self.file.names
-        return tuple(self.named) if self.frame is None else tuple(map(str, self.frame.columns))
+        return self.content.columns
 
-    def column(self, name: str) -> pd.Series:
-        """All rows of a column; not for NPZ."""
-        if self.file is not None:
-            return self.file.column(name)
-        assert self.frame is not None
-        return self.frame[name]
+    def column(self, name: str) -> Column:
+        """All rows of a column."""
+        self.require([name])
+        return self.content.column(name)
 
-    def batches(self, names: Sequence[str]) -> Iterator[tuple[int, Mapping[str, pd.Series]]]:
-        """Some columns, a batch of rows at a time, each with the number of rows before it; not for NPZ."""
-        if self.file is not None:
-            return self.file.batches(names)
-        assert self.frame is not None
-        return iter([(0, {name: self.frame[name] for name in names})])
+    def batches(self, names: Sequence[str]) -> Iterator[tuple[int, Mapping[str, Column]]]:
+        """Some columns, a batch of rows at a time, each with the number of rows before it."""
+        return self.content.batches(names)
 
-    def target(self, name: str) -> NDArray[Any]:
+    def target(self, name: str, unlabelled: Collection[str] = ()) -> NDArray[Any]:
         """One column as float64 with NaN for missing, or as str/bool objects with None for missing.
 
         In an integer array of an NPZ file, which cannot be empty, -1 means unlabelled if all other values are
         non-negative and at least two different ones remain; so {-1, 0, 1} has unlabelled rows, {-1, 1} has none.
+
+        Parameters
+        ----------
+        name
+            The column.
+        unlabelled
+            Words in it that mean that there is no label, besides empty cells.
         """
-        self._require([name], "target column")
-        values = _array_target(self.named[name]) if self.matrix is not None else _series_target(self.column(name))
+        self.require([name], "target column")
         where = f"target column {name!r} of {self.path}"
-        if values is None:
-            raise InvalidInputError(f"{where} holds dates: a target is a class or a number; choose another column")
-        if values.dtype != object and np.isinf(values).any():
-            row = int(np.flatnonzero(np.isinf(values))[0]) + 1
-            raise InvalidInputError(f"{where} is infinite in row {row}: mend that cell or leave it empty")
-        if not observed(values).any():
-            raise InvalidInputError(f"{where} is empty in every row: fill it for the rows whose answer you know")
-        return values
+        if name in self.named:
+            return _checked(array_target(self.named[name]), where)
+        return _checked(column_target(self.column(name), unlabelled), where)
 
-    def other_columns(self, exclude: Collection[str]) -> tuple[str, ...]:
-        """All columns but those in ``exclude``, each of which must be there."""
-        self._require(exclude, "column")
-        return tuple(name for name in self.columns if name not in exclude)
+    def id_column(self, used: Collection[str] = ()) -> str | None:
+        """The column that names the rows: one called an id, or ``ids`` of an NPZ file, in which no value repeats."""
+        for name in self.columns:
+            if name not in used and (id_like(name) or (self.matrix is not None and name == "ids")):
+                words = self.column(name).words().tolist()
+                if "" not in words and len(set(words)) == len(words):
+                    return name
+        return None
 
-    def _require(self, names: Iterable[str], what: str) -> None:
+    def require(self, names: Iterable[str], what: str = "column") -> None:
+        """Raise where a column is not there."""
         for name in names:
             if name not in self.columns:
                 raise InvalidInputError(
@@ -120,140 +116,69 @@ class Table:
                 )
 
 
-def read_table(path: Path, as_text: Collection[str] = ()) -> Table:
-    """Read a CSV (.csv, .tsv, either with .gz), Parquet, NPZ or NPY file.
+def read_table(path: Path) -> Table:
+    """Read a table: delimited text, JSON, a sheet, Parquet, Feather, NPZ or NPY.
 
-    CSV: UTF-8, one header line, delimiter comma, semicolon or tab; cells in `MISSING_CELLS` are missing.
-    Parquet: list columns of one length (embeddings) become one column an entry; columns are read when they are needed.
+    Text (.csv, .tsv, .txt, also within .gz and .zip): one header line; encoding and delimiter are found out, and what
+    is not as usual is said in ``notes``. Its cells stay text: what they mean is for whoever uses them.
+    JSON: a list of records, an object of columns, or one record per line (.jsonl).
+    Sheets (.xlsx, .xls, .ods): the first sheet that is not empty.
+    Parquet and Feather: list columns of one length (embeddings) become one column per entry; columns are read when
+    they are needed.
     NPZ: features ``X`` or ``attr_matrix`` (dense), or CSR parts ``X_data X_indices X_indptr X_shape`` or
-    ``attr_*``; every other array with one value a row is a possible target, ``ids`` are the row ids.
-    NPY: features, which are mapped and not copied; every other NPY file in the same folder with one value a row is a
+    ``attr_*``; every other array with one value per row is a possible target, ``ids`` are the row ids.
+    NPY: features, which are mapped and not copied; every other NPY file in the same folder with one value per row is a
     possible target, by its name without the ending.
-
-    Parameters
-    ----------
-    path
-        The file.
-    as_text
-        Columns to read as text even if they look like numbers or booleans, such as post codes. Columns named
-        like an id (``id``, ``*_id``) always are, so that ``007`` stays ``007``.
     """
     if not path.exists():
         folder = sorted(p.name for p in path.parent.iterdir()) if path.parent.is_dir() else []
         raise InvalidFileError(f"{path} does not exist{did_you_mean(path.name, folder)}: check the path")
     if not path.is_file():
-        raise InvalidFileError(f"{path} is not a file: give one of {', '.join(_SUFFIXES)}")
-    name = path.name.lower()
-    if not name.endswith(_SUFFIXES):
-        hint = "save the sheet as CSV" if name.endswith((".xlsx", ".xls", ".ods")) else "convert it to CSV"
-        raise InvalidFileError(f"{path} is not a table that condiff reads ({', '.join(_SUFFIXES)}): {hint}")
+        raise InvalidFileError(f"{path} is not a file: give one of {', '.join(SUFFIXES)}")
     if path.stat().st_size == 0:
         raise InvalidFileError(f"{path} is empty (0 bytes): write the table again")
-    if name.endswith(".npz"):
-        matrix, named, names = read_npz(path)
-        table = Table(path, matrix=matrix, named=named, feature_names=names)
-    elif name.endswith(".parquet"):
-        table = Table(path, file=ParquetColumns(path, as_text))
-    elif name.endswith(".npy"):
-        mapped, beside = read_npy(path)
-        table = Table(path, matrix=mapped, named=beside)
-    else:
-        table = Table(path, frame=read_csv(path, as_text))
+    name = inner_name(path)
+    packed = path.name.lower().endswith((".gz", ".zip"))
+    if not name.endswith((*_TEXT, *_JSON) if packed else SUFFIXES):
+        hint = "unpack it first" if packed and name.endswith(SUFFIXES) else "convert it to CSV"
+        raise InvalidFileError(
+            f"{path} is not a table that condiff reads ({', '.join(SUFFIXES)}; text also in .gz and .zip): {hint}"
+        )
+    table = _read(path, name)
     if table.n_rows == 0:
         raise InvalidFileError(f"{path} has column names but no rows: add at least one row")
     return table
 
 
-def infer_task(target: NDArray[Any]) -> Literal["classification", "regression"]:
-    """Guess the task from what `Table.target` returned; only labelled rows count.
-
-    Text and booleans are classes. Numbers with any fractional part are a regression target. Whole numbers are
-    classes if there are two different ones, or up to 20 with either two labelled rows a value on average or
-    values that count 0, 1, 2, ... or 1, 2, 3, ... without a gap; otherwise they are a regression target.
-    """
-    if target.dtype == object:
-        return "classification"
-    labelled = target[observed(target)]
-    levels = np.unique(labelled)
-    if (levels != np.round(levels)).any():
-        return "regression"
-    codes = levels[0] in (0, 1) and levels[-1] - levels[0] == len(levels) - 1
-    few = len(levels) <= MAX_CLASSES and (len(labelled) >= 2 * len(levels) or codes)
-    return "classification" if few or len(levels) <= 2 else "regression"
-
-
-def encode_classes(target: NDArray[Any], where: str = "the target") -> tuple[NDArray[np.int64], list[Label]]:
-    """Class codes, -1 for unlabelled rows, and the sorted classes as plain Python values.
-
-    Parameters
-    ----------
-    target
-        What `Table.target` returned.
-    where
-        How a message names the target, such as ``"target column 'kind' of data.csv"``.
-    """
-    known = observed(target)
-    classes: list[Label]
-    if target.dtype == object:
-        # Only a hand-made array mixes types; by type first, then by value, any mixture sorts.
-        classes = sorted(set(target[known].tolist()), key=lambda v: (type(v).__name__, v))
-    else:
-        classes = [int(v) if v == int(v) else v for v in np.unique(target[known]).tolist()]
-    if len(classes) < 2:
-        found = f"only one class, {classes[0]!r}" if classes else "no labelled row"
-        raise InvalidInputError(f"{where} has {found}: label rows of at least two classes")
-    index = {label: code for code, label in enumerate(classes)}
-    codes = np.full(len(target), -1, dtype=np.int64)
-    codes[known] = [index[label] for label in target[known].tolist()]
-    return codes, classes
+def _read(path: Path, name: str) -> Table:
+    if name.endswith(".npz"):
+        matrix, named, names = read_npz(path)
+        return Table(path, _beside(named, path), matrix, names, named=named)
+    if name.endswith(".npy"):
+        mapped, beside = read_npy(path)
+        return Table(path, _beside(beside, path), mapped, named=beside)
+    if name.endswith(_ARROW):
+        return Table(path, ArrowColumns(path))
+    if name.endswith(_SHEETS):
+        sheet, notes = read_sheet(path)
+        return Table(path, sheet, notes=tuple(notes))
+    if name.endswith(_JSON):
+        return Table(path, read_json(path, lines=not name.endswith(".json")))
+    columns, remarks = read_delimited(path)
+    return Table(path, columns, notes=tuple(remarks))
 
 
-def regression_values(target: NDArray[Any], where: str = "the target") -> NDArray[np.float64]:
-    """The target as float64, NaN for unlabelled rows; text and booleans are an error that names the row."""
-    known = observed(target)
-    values = np.full(len(target), np.nan)
-    for row in np.flatnonzero(known).tolist():
-        number = None if isinstance(target[row], bool) else as_number(str(target[row]))
-        if number is None:
-            advice = "write a number, empty that cell, or choose classification"
-            raise InvalidInputError(f"{where} is not a number in row {row + 1} ({target[row]!r}): {advice}")
-        values[row] = number
-    if len(np.unique(values[known])) < 2:
-        raise InvalidInputError(f"{where} has the same value in every labelled row: there is nothing to learn")
-    return values
+def _beside(named: Mapping[str, NDArray[Any]], path: Path) -> ColumnDict:
+    columns = {name: array_columns(name, array)[0] for name, array in named.items()}
+    return ColumnDict(columns, len(next(iter(named.values()), ())), str(path))
 
 
-def observed(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Where a target or id array is not missing."""
-    if values.dtype == object:
-        return np.array([v is not None for v in values], dtype=bool)
-    known: NDArray[np.bool_] = ~np.isnan(values)
-    return known
-
-
-def _series_target(series: pd.Series) -> NDArray[Any] | None:
-    kind = column_kind(series)
-    if kind == "date":
-        return None
-    if kind == "number":
-        return number_values(series)
-    if kind == "text":
-        return text_values(series)
-    out = np.empty(len(series), dtype=object)
-    known = series.notna().to_numpy()
-    out[known] = [bool(value) for value in series[known]]
-    return out
-
-
-def _array_target(array: NDArray[Any]) -> NDArray[Any] | None:
-    if array.dtype.kind in "Mm":
-        return None
-    if array.dtype.kind in "US":
-        text = [v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in array.tolist()]
-        return np.array([None if v.strip() in MISSING_CELLS else v.strip() for v in text], dtype=object)
-    if array.dtype.kind == "b":
-        return array.astype(object)
-    values = array.astype(np.float64)
-    if array.dtype.kind == "i" and values.size and values.min() == -1 and len(np.unique(values)) > 2:
-        values[values == -1] = np.nan
+def _checked(values: NDArray[Any] | None, where: str) -> NDArray[Any]:
+    if values is None:
+        raise InvalidInputError(f"{where} holds dates: a target is a class or a number; choose another column")
+    if values.dtype != object and np.isinf(values).any():
+        row = int(np.flatnonzero(np.isinf(values))[0]) + 1
+        raise InvalidInputError(f"{where} is infinite in row {row}: mend that cell or leave it empty")
+    if not observed(values).any():
+        raise InvalidInputError(f"{where} is empty in every row: fill it for the rows whose answer you know")
     return values

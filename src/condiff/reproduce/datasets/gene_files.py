@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from condiff.errors import InvalidFileError, InvalidInputError, did_you_mean
 from condiff.readers.cells import as_number
-from condiff.readers.table_files import read_records
+from condiff.readers.delimited import read_records
 from condiff.reproduce.datasets.gene_table import PublishedSplit
 
 if TYPE_CHECKING:

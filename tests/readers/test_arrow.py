@@ -1,4 +1,4 @@
-"""A Parquet file is a table like any other, and is never held as a whole."""
+"""Parquet and Feather files are tables like any other, and Parquet is never held as a whole."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 pd = pytest.importorskip("pandas", reason="pandas is not installed")
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
 
-from condiff.encoders.columns import ColumnEncoder  # noqa: E402
+from condiff.encoders.table import TableEncoder, row_names  # noqa: E402
 from condiff.errors import InvalidFileError, InvalidInputError  # noqa: E402
-from condiff.readers import parquet  # noqa: E402
-from condiff.readers.parquet import ParquetColumns  # noqa: E402
-from condiff.readers.tables import Table, read_table  # noqa: E402
+from condiff.readers import arrow  # noqa: E402
+from condiff.readers.arrow import ArrowColumns, parquet_matrix  # noqa: E402
+from condiff.readers.tables import read_table  # noqa: E402
 
 
 def messy(n: int = 30) -> Any:
@@ -41,7 +42,7 @@ def messy(n: int = 30) -> Any:
 
 @pytest.mark.parametrize("cells", [1, 120, 1 << 22])
 def test_batches_are_encoded_as_the_whole_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cells: int) -> None:
-    monkeypatch.setattr(parquet, "_CELLS", cells)
+    monkeypatch.setattr(arrow, "_CELLS", cells)
     frame = messy()
     vectors = np.random.default_rng(1).normal(size=(30, 9))
     vectors[3, 4] = np.nan
@@ -49,22 +50,19 @@ def test_batches_are_encoded_as_the_whole_is(tmp_path: Path, monkeypatch: pytest
     lists[7], vectors[7] = None, np.nan
     frame.assign(v=lists).to_parquet(tmp_path / "t.parquet", index=False, row_group_size=12)
     entries = pd.DataFrame(vectors, columns=[f"v[{i}]" for i in range(9)])
-    whole = Table(tmp_path / "t.parquet", frame=pd.concat([frame, entries], axis=1))
+    whole = pd.concat([frame, entries], axis=1)
     table = read_table(tmp_path / "t.parquet")
-    assert table.columns == whole.columns
+    assert table.columns == tuple(whole.columns)
     assert table.n_rows == 30
-    encoder, expected = (ColumnEncoder.fit(each, exclude=["kind"]) for each in (table, whole))
-    assert encoder.report() == expected.report()
-    assert encoder.columns == expected.columns
-    found = encoder.transform(table)
-    assert found.dtype == np.float32
-    np.testing.assert_array_equal(found, expected.transform(whole).astype(np.float32))
-    assert encoder.row_ids(table) == expected.row_ids(whole)
-    assert table.target("kind").tolist() == whole.target("kind").tolist()
-    # A model that was fitted on another kind of file asks for its own precision.
-    np.testing.assert_array_equal(expected.transform(table), expected.transform(whole))
-    np.testing.assert_array_equal(encoder.transform(whole), found)
-    np.testing.assert_array_equal(ColumnEncoder.from_dict(encoder.to_dict()).transform(table), found)
+    encoder, expected = (TableEncoder(drop=["kind"]).fit(each) for each in (table, whole))
+    assert encoder.to_state() == expected.to_state()
+    np.testing.assert_array_equal(encoder.transform(table), expected.transform(whole))
+    assert row_names(table, "patient_id") == frame["patient_id"].tolist()
+    assert table.target("kind").tolist() == ["cat", "dog", None] * 10
+    frame.assign(v=lists).to_feather(tmp_path / "t.feather")
+    feather = read_table(tmp_path / "t.feather")
+    assert feather.columns == table.columns
+    np.testing.assert_array_equal(encoder.transform(feather), encoder.transform(table))
 
 
 @pytest.mark.parametrize("kind", ["float32", "float64", "int8", "int64", "bool"])
@@ -75,10 +73,10 @@ def test_lists_of_every_kind_of_number(tmp_path: Path, kind: str, fixed: bool) -
     entry = pa.from_numpy_dtype(values.dtype)
     column = pa.array(lists, type=pa.list_(entry, 9) if fixed else pa.list_(entry))
     pq.write_table(pa.table({"v": column}), tmp_path / "t.parquet")
-    table = ParquetColumns(tmp_path / "t.parquet")
-    assert table.names == tuple(f"v[{i}]" for i in range(9))
-    for i, name in enumerate(table.names):
-        read = table.column(name).to_numpy()
+    table = ArrowColumns(tmp_path / "t.parquet")
+    assert table.columns == tuple(f"v[{i}]" for i in range(9))
+    for i, name in enumerate(table.columns):
+        read = table.column(name).values
         assert np.isnan(read[0])
         np.testing.assert_array_equal(read[1:], values[1:, i])
 
@@ -86,13 +84,12 @@ def test_lists_of_every_kind_of_number(tmp_path: Path, kind: str, fixed: bool) -
 def test_a_sparse_encoding_is_put_together_from_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     frame = pd.DataFrame({"word": [f"w{i % 300}" for i in range(3000)], "size": np.arange(3000) % 7 + 0.5})
     frame.to_parquet(tmp_path / "t.parquet", index=False)
-    table, whole = read_table(tmp_path / "t.parquet"), Table(tmp_path / "t.parquet", frame=frame)
-    encoder, expected = ColumnEncoder.fit(table, keep=["word"]), ColumnEncoder.fit(whole, keep=["word"])
-    assert encoder.sparse
-    monkeypatch.setattr(parquet, "_CELLS", 2500)
+    table = read_table(tmp_path / "t.parquet")
+    encoder, expected = TableEncoder(keep=["word"]).fit(table), TableEncoder(keep=["word"]).fit(frame)
+    monkeypatch.setattr(arrow, "_CELLS", 2500)
     found = encoder.transform(table)
-    assert found.dtype == np.float32
-    np.testing.assert_array_equal(found.toarray(), expected.transform(whole).toarray().astype(np.float32))
+    assert sp.issparse(found)
+    np.testing.assert_array_equal(found.toarray(), expected.transform(frame).toarray())
 
 
 # What it has given out must not outlive it.
@@ -106,7 +103,7 @@ def peak_of_encoding(path: Path) -> tuple[int, np.ndarray]:
     tracemalloc.start()
     try:
         table = read_table(path)
-        matrix = ColumnEncoder.fit(table, exclude=["kind"]).transform(table)
+        matrix = TableEncoder(drop=["kind"]).fit(table).transform(table)
         return tracemalloc.get_traced_memory()[1] + POOL.max_memory(), np.asarray(matrix)
     finally:
         tracemalloc.stop()
@@ -114,7 +111,7 @@ def peak_of_encoding(path: Path) -> tuple[int, np.ndarray]:
 
 
 def test_the_matrix_is_all_that_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet, "_CELLS", 1 << 15)
+    monkeypatch.setattr(arrow, "_CELLS", 1 << 15)
     rng = np.random.default_rng(0)
     n, width = 10_000, 48
     columns = {f"x{i}": rng.normal(size=n) for i in range(16)}
@@ -125,20 +122,20 @@ def test_the_matrix_is_all_that_is_held(tmp_path: Path, monkeypatch: pytest.Monk
     del columns, vectors, content
     peak, matrix = peak_of_encoding(path)
     assert matrix.shape == (n, 64)
-    # As a frame of pandas it was 3.8 times a matrix of twice the precision.
-    assert peak < 2.5 * matrix.nbytes
+    # As a frame of pandas it was 3.8 times the matrix.
+    assert peak < 2 * matrix.nbytes
 
 
 def test_rows_in_messages_count_from_the_first_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet, "_CELLS", 4)
-    encoder = ColumnEncoder.fit(Table(Path("t.csv"), frame=pd.DataFrame({"a": [0.5, 1.0, 2.0]})))
+    monkeypatch.setattr(arrow, "_CELLS", 4)
+    encoder = TableEncoder().fit({"a": [0.5, 1.0, 2.0]})
     pq.write_table(pa.table({"a": ["1"] * 9 + ["many"]}), tmp_path / "t.parquet")
     with pytest.raises(InvalidInputError, match="column 'a', row 10: 'many' is not a number"):
         encoder.transform(read_table(tmp_path / "t.parquet"))
 
 
 def test_an_index_with_a_name_is_a_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet, "_CELLS", 2)
+    monkeypatch.setattr(arrow, "_CELLS", 2)
     path, frame = tmp_path / "t.parquet", pd.DataFrame({"a": [0.5, 1.5, 2.5]})
     for index, names in (
         (pd.RangeIndex(3), ("a",)),
@@ -149,10 +146,9 @@ def test_an_index_with_a_name_is_a_column(tmp_path: Path, monkeypatch: pytest.Mo
         frame.set_axis(index).to_parquet(path)
         table = read_table(path)
         assert table.columns == names
-        encoder = ColumnEncoder.fit(table, keep=["a"])
         expected = [str(row) for row in index] if index.name else [1, 2, 3]
-        assert encoder.row_ids(table) == expected
-        read = [value for _, rows in table.batches([names[0]]) for value in rows[names[0]]]
+        assert row_names(table, table.id_column()) == expected
+        read = [value for _, rows in table.batches([names[0]]) for value in rows[names[0]].values.tolist()]
         assert read == (list(index) if index.name else frame["a"].tolist())
 
 
@@ -182,3 +178,74 @@ def test_a_file_that_ends_early(tmp_path: Path) -> None:
     table = read_table(path)
     with pytest.raises(InvalidFileError, match="not a readable Parquet file"):
         table.column("a")
+
+
+def test_every_kind_of_column_in_words(tmp_path: Path) -> None:
+    moments = pa.array([0, None, 86_400_000_000], type=pa.timestamp("us", "Europe/Oslo"))
+    columns = {
+        "big_id": pa.array([2**62 + 1, None, 7]),
+        "price": pa.array([1, None, 3]).cast(pa.decimal128(22, 2)),
+        "flag": pa.array([True, None, False]),
+        "when": moments,
+        "day": moments.cast(pa.date32()),
+        "clock": pa.array([0, None, 3_600_000], type=pa.time32("ms")),
+        "wait": pa.array([0, None, 1_500], type=pa.duration("ms")),
+        "level": pa.array(["a", None, "b "]).dictionary_encode(),
+        "half": pa.array(np.array([0.5, np.nan, 2], dtype=np.float16)),
+        "none": pa.nulls(3),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    table = read_table(tmp_path / "t.parquet")
+    words = {name: table.column(name).words().tolist() for name in table.columns}
+    assert words == {
+        "big_id": [str(2**62 + 1), "", "7"],
+        "price": ["1", "", "3"],
+        "flag": ["True", "", "False"],
+        "when": ["1970-01-01", "", "1970-01-02"],
+        "day": ["1970-01-01", "", "1970-01-02"],
+        "clock": ["00:00:00.000000", "", "01:00:00.000000"],
+        "wait": ["0", "", "1.5"],
+        "level": ["a", "", "b"],
+        "half": ["0.5", "", "2"],
+        "none": ["", "", ""],
+    }
+
+
+@pytest.mark.parametrize("batch_rows", [1, 7, 1000])
+def test_parquet_in_batches_is_the_table(tmp_path: Path, batch_rows: int) -> None:
+    x = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32)
+    table = pa.table(
+        {
+            "a": x[:, 0],
+            "name": ["n"] * 50,
+            "e": pa.array(x[:, 1:].tolist(), type=pa.list_(pa.float32())),
+            "whole": np.arange(50),
+        }
+    )
+    pq.write_table(table, tmp_path / "x.parquet", row_group_size=20)
+    found = parquet_matrix(tmp_path / "x.parquet", ["e", "a", "whole"], batch_rows=batch_rows)
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, np.column_stack([x[:, 1:], x[:, 0], np.arange(50)]))
+    double = parquet_matrix(tmp_path / "x.parquet", ["a"], dtype=np.float64)
+    assert double.dtype == np.float64
+    with pytest.raises(InvalidFileError, match="column 'name' holds string, not numbers"):
+        parquet_matrix(tmp_path / "x.parquet")
+    with pytest.raises(InvalidInputError, match=r"no column 'b'"):
+        parquet_matrix(tmp_path / "x.parquet", ["b"])
+
+
+def test_what_parquet_lacks_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"a": [1.0, None]}), path)
+    with pytest.raises(InvalidFileError, match="column 'a' is empty in row 2"):
+        parquet_matrix(path)
+    for lists in ([[1.0], [1.0, 2.0, 3.0]], [[1.0, None], [1.0, 2.0]], [["a"], ["b"]]):
+        pq.write_table(pa.table({"a": lists}), path)
+        with pytest.raises(InvalidFileError, match="must hold equally many numbers"):
+            parquet_matrix(path)
+    pq.write_table(pa.table({"a": pa.array([], type=pa.float32())}), path)
+    with pytest.raises(InvalidFileError, match="has no rows"):
+        parquet_matrix(path)
+    path.write_bytes(b"PAR1")
+    with pytest.raises(InvalidFileError, match="not a readable Parquet file"):
+        parquet_matrix(path)

@@ -1,0 +1,278 @@
+"""A table of any columns as a matrix of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from condiff.encoders.columns import ColumnNote, DroppedColumn, LearnedColumn, from_dict, learn_columns, to_dict
+from condiff.errors import InvalidFileError, InvalidInputError, did_you_mean
+from condiff.readers.cells import listed
+from condiff.readers.columns import Columns, as_columns, is_cell
+
+SCHEMA = "condiff.columns/2"
+# Cells of a result above which it is in single precision: a quarter of a gigabyte in double.
+_LARGE = 1 << 25
+
+
+@dataclass(frozen=True)
+class Block:
+    """The features that come from one column: ``start`` to ``stop``, as one-hot levels or as numbers."""
+
+    column: str
+    kind: str
+    start: int
+    stop: int
+    one_hot: bool
+
+
+class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Turn the columns of a table into numbers, the same way at fitting and at prediction.
+
+    Numbers (also as text, with units and separators) are standardised, heavy tails pulled in; dates become elapsed
+    time, season, weekday and hour, whichever vary; categories become one column for each level; missing values are
+    filled and flagged; ids, constants and free text are left out. Each input column counts about as much as any other
+    in a distance. :meth:`describe` says what became of every column and why.
+
+    Parameters
+    ----------
+    drop : collection of str, default=()
+        Columns to leave out.
+    keep : collection of str, default=()
+        Columns that must not be taken for ids; a text column among them is one-hot encoded.
+    categorical : collection of str, default=()
+        Columns whose numbers are names, such as post codes.
+
+    Attributes
+    ----------
+    blocks_ : list of Block
+        Which features come from which column.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from condiff.encoders import TableEncoder
+    >>> table = {"price": ["$1,200", "$950", "-", "$700"], "colour": ["red", "blue", "red", "red"]}
+    >>> encoder = TableEncoder().fit(table)
+    >>> encoder.get_feature_names_out().tolist()
+    ['price', 'colour=red', 'colour=blue']
+    >>> print(encoder.describe()[0])
+    'price': number in $, standardised (1 missing filled with the median 950; '-' counts as missing)
+    """
+
+    def __init__(
+        self, *, drop: Collection[str] = (), keep: Collection[str] = (), categorical: Collection[str] = ()
+    ) -> None:
+        self.drop = drop
+        self.keep = keep
+        self.categorical = categorical
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the encoding.
+
+        Parameters
+        ----------
+        X : data frame, mapping from names to values, object array, or a table that ``condiff.readers`` read
+            All rows, labelled and unlabelled.
+        y : ignored
+        """
+        table = as_columns(X)
+        if table.n_rows == 0:
+            raise InvalidInputError(f"{table.source} has no rows: at least one is needed")
+        return self._learned(learn_columns(table, **self.get_params()), table.n_rows)
+
+    @classmethod
+    def of(cls, columns: Iterable[LearnedColumn], n_rows: int, **params: Any) -> Self:
+        """The encoder of what :func:`~condiff.encoders.columns.learn_columns` has learnt from so many rows."""
+        return cls(**params)._learned(list(columns), n_rows)
+
+    def _learned(self, columns: list[LearnedColumn], n_rows: int) -> Self:
+        used = [column for column in columns if not isinstance(column, DroppedColumn)]
+        filled = sum(1 if column.one_hot else len(column.feature_names) for column in used)
+        total = sum(len(column.feature_names) for column in used)
+        self._sparse = total >= 256 and filled < 0.1 * total
+        self._single = n_rows * (filled if self._sparse else total) > _LARGE
+        return self._set(columns)
+
+    def _set(self, columns: list[LearnedColumn]) -> Self:
+        self._columns = columns
+        self.feature_names_in_ = np.array([column.name for column in columns], dtype=object)
+        self.n_features_in_ = len(columns)
+        self.blocks_ = []
+        start = 0
+        for column in self._used:
+            stop = start + len(column.feature_names)
+            self.blocks_.append(Block(column.name, column.type, start, stop, column.one_hot))
+            start = stop
+        return self
+
+    @property
+    def _used(self) -> list[LearnedColumn]:
+        return [column for column in self._columns if not isinstance(column, DroppedColumn)]
+
+    def transform(self, X: Any) -> NDArray[Any] | sp.csr_array:
+        """Rows x features, every value finite; columns are found by name, further ones are ignored."""
+        check_is_fitted(self)
+        table = self._table(X)
+        used = self._used
+        dtype = np.float32 if self._single else np.float64
+        batches = table.batches([column.name for column in used])
+        if self._sparse:
+            parts = [
+                sp.hstack([sp.csr_array(c.encode(rows[c.name], table.source, before)) for c in used])
+                for before, rows in batches
+            ]
+            return sp.csr_array(sp.vstack(parts, format="csr"), dtype=dtype)
+        out = np.zeros((table.n_rows, self.blocks_[-1].stop), dtype)
+        for before, rows in batches:
+            for column, block in zip(used, self.blocks_, strict=True):
+                found = column.encode(rows[column.name], table.source, before)
+                out[before : before + found.shape[0], block.start : block.stop] = (
+                    found if isinstance(found, np.ndarray) else found.toarray()
+                )
+        return out
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """The names of the features."""
+        check_is_fitted(self)
+        return np.array([name for column in self._used for name in column.feature_names], dtype=object)
+
+    def describe(self) -> list[ColumnNote]:
+        """What became of every column, and why."""
+        check_is_fitted(self)
+        return [column.note for column in self._columns]
+
+    def notes_at_predict(self, X: Any) -> list[str]:
+        """What is unusual about further rows: unseen categories, empty columns, values far outside of what was seen."""
+        check_is_fitted(self)
+        table = self._table(X)
+        notes = []
+        for column in self._used:
+            values = table.column(column.name)
+            if values.missing.all():
+                notes.append(f"{column.name!r}: no value in any row")
+            else:
+                notes += column.remarks(values, table.source)
+        return notes
+
+    def _table(self, X: Any) -> Columns:
+        table = as_columns(X)
+        given = set(table.columns)
+        lacking = [column.name for column in self._used if column.name not in given]
+        if lacking:
+            hint = did_you_mean(lacking[0], table.columns)
+            raise InvalidInputError(f"{table.source} lacks {listed(lacking)}{hint}, which the model needs: add it")
+        return table
+
+    def to_state(self) -> dict[str, Any]:
+        """Everything that :meth:`from_state` needs, as plain JSON values."""
+        check_is_fitted(self)
+        return {
+            "schema": SCHEMA,
+            **{name: list(names) for name, names in self.get_params().items()},
+            "sparse": self._sparse,
+            "single": self._single,
+            "columns": [to_dict(column) for column in self._columns],
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """The encoder that :meth:`to_state` described; anything else is an ``InvalidFileError``."""
+        try:
+            if state["schema"] != SCHEMA:
+                raise InvalidFileError(
+                    f"the column encoding is {state['schema']!r}, not {SCHEMA!r}: fit the model again"
+                )
+            params = {name: list(state[name]) for name in ("drop", "keep", "categorical")}
+            names = [name for each in params.values() for name in each]
+            if not (isinstance(state["sparse"], bool) and isinstance(state["single"], bool)) or not all(
+                isinstance(name, str) for name in names
+            ):
+                raise TypeError("a field has the wrong type")
+            columns = [from_dict(column) for column in state["columns"]]
+            if all(isinstance(column, DroppedColumn) for column in columns):
+                raise TypeError("no column is used")
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            if isinstance(error, InvalidFileError):
+                raise
+            raise InvalidFileError(f"the column encoding is damaged ({error}): fit the model again") from error
+        encoder = cls(**params)
+        encoder._sparse, encoder._single = state["sparse"], state["single"]
+        return encoder._set(columns)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_columns")
+
+
+def is_table(X: Any) -> bool:
+    """Whether an estimator should encode X: columns of other things than numbers, or missing values.
+
+    Matrices of finite numbers, sparse ones and tensors pass as they are, in data frames too.
+    """
+    if sp.issparse(X):
+        return False
+    if isinstance(X, np.ndarray):
+        if X.ndim != 2 or X.dtype.kind not in "OUSTMmf":
+            return False
+        return bool(np.isnan(X).any()) if X.dtype.kind == "f" else X.dtype.kind != "O" or _has_cells(X)
+    if isinstance(X, Mapping) or (hasattr(X, "columns") and hasattr(X, "batches")):
+        return True
+    if isinstance(X, list | tuple):
+        try:
+            return is_table(np.array(X, dtype=object))
+        except ValueError:
+            return False
+    import narwhals as nw
+
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    if not isinstance(frame, nw.DataFrame):
+        return False
+    kinds = frame.schema.values()
+    if not all(kind.is_numeric() or kind == nw.Boolean for kind in kinds):
+        return True
+    return any(frame[name].is_null().any() or _has_nan(frame[name]) for name in frame.columns)
+
+
+def _has_nan(series: Any) -> bool:
+    return bool(series.dtype.is_float() and series.is_nan().any())
+
+
+def _has_cells(X: NDArray[np.object_]) -> bool:
+    """Whether an array of objects holds text, dates or gaps, and not just numbers."""
+    try:
+        return bool(np.isnan(X.astype(np.float64)).any())
+    except (TypeError, ValueError):
+        return X.size > 0 and all(is_cell(value) for value in X.ravel().tolist())
+
+
+def table_features(table: Any, encoder: TableEncoder | None) -> Any:
+    """What a model reads of a table from a file: its columns encoded, or its matrix as it is where it has one."""
+    if (table.matrix is None) != (encoder is not None):
+        kind = "the columns of a table" if encoder is not None else "features in an NPZ or NPY file"
+        raise InvalidInputError(f"{table.source} does not fit the model, which reads {kind}: give such a file")
+    return table.matrix if encoder is None else encoder.transform(table)
+
+
+def model_encoder(model: Any, folder: Any) -> TableEncoder | None:
+    """The encoder of a model that ``condiff fit`` wrote; None where it reads a matrix."""
+    metadata = model.metadata_
+    if not isinstance(metadata, dict) or "encoder" not in metadata:
+        raise InvalidFileError(f"{folder} was not written by condiff fit: use condiff.load in Python")
+    return None if metadata["encoder"] is None else TableEncoder.from_state(metadata["encoder"])
+
+
+def row_names(table: Any, id_column: str | None) -> list[int | str]:
+    """The rows' names for output: those of the id column, if the table has it, otherwise 1, 2, 3, ..."""
+    if id_column is None or id_column not in table.columns:
+        return list(range(1, table.n_rows + 1))
+    names: list[int | str] = table.column(id_column).words().tolist()
+    return names

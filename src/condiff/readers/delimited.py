@@ -1,0 +1,242 @@
+"""Delimited text: which encoding and which delimiter a file has, its header and its rows, with line numbers."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import csv
+import gzip
+import io
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+import numpy as np
+
+from condiff.errors import InvalidFileError
+from condiff.readers.cells import TEXT, as_number, clean, listed, no_duplicates
+from condiff.readers.columns import Column, ColumnDict
+
+_DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "blanks"}
+# Characters by which encoding and delimiter are told, and rows that are held as Python objects at a time.
+_LOOK, _ROWS = 1 << 16, 1 << 14
+#: What Windows calls Latin-1, with the few characters more that it has; it gives every byte a meaning.
+_LAST_RESORT = "cp1252"
+_ERRORS = {_LAST_RESORT: "replace", "utf-8-sig": "strict", "utf-16": "strict"}
+
+
+@dataclass(frozen=True)
+class TextForm:
+    """How a text file is written."""
+
+    encoding: str
+    delimiter: str
+    skip: int = 0
+
+    def notes(self) -> list[str]:
+        """What is not as usual about it, in words."""
+        names = {_LAST_RESORT: "Latin-1 (Windows-1252)", "utf-16": "UTF-16"}
+        notes = [f"read as {names[self.encoding]}"] if self.encoding in names else []
+        return notes + [f"{_DELIMITERS[self.delimiter]} separate the cells"] * (self.delimiter not in (",", "\t"))
+
+
+def inner_name(path: Path) -> str:
+    """The name of the file, without ``.gz``, or of the one file in a ``.zip``; in lower case."""
+    name = path.name.lower()
+    if name.endswith(".zip"):
+        return PurePosixPath(_only_member(path)).name.lower()
+    return name.removesuffix(".gz")
+
+
+@contextlib.contextmanager
+def open_binary(path: Path) -> Iterator[IO[bytes]]:
+    """The file's bytes, unpacked if need be."""
+    try:
+        with contextlib.ExitStack() as stack:
+            stream: Any
+            if path.name.lower().endswith(".zip"):
+                archive = stack.enter_context(zipfile.ZipFile(path))
+                stream = stack.enter_context(archive.open(_only_member(path)))
+            elif path.name.lower().endswith(".gz"):
+                stream = stack.enter_context(gzip.open(path))
+            else:
+                stream = stack.enter_context(path.open("rb"))
+            yield stream
+    except (gzip.BadGzipFile, EOFError, zlib.error, zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
+        raise InvalidFileError(f"{path} cannot be unpacked ({error}): write or download it again") from error
+
+
+def _only_member(path: Path) -> str:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = [
+                name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX")
+            ]
+    except (zipfile.BadZipFile, OSError) as error:
+        raise InvalidFileError(f"{path} cannot be unpacked ({error}): write or download it again") from error
+    if len(members) != 1:
+        shown = listed(members, 4) or "nothing"
+        raise InvalidFileError(f"{path} holds {shown}: unpack it and name the file to read")
+    return members[0]
+
+
+def read_delimited(path: Path) -> tuple[ColumnDict, list[str]]:
+    """The columns of a delimited text file, as text, and what is not as usual about the file."""
+    form = _form(path)
+    return _columns(path, _records(path, form)), form.notes()
+
+
+def read_records(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The header of a delimited text file, then its rows, each with the line on which it begins."""
+    return _records(path, _form(path))
+
+
+def read_text(path: Path) -> str:
+    """A whole text file, in whatever encoding it is."""
+    encoding, _ = _encoding(path)
+    with open_binary(path) as stream:
+        return stream.read().decode(encoding, errors=_ERRORS[encoding])
+
+
+def _form(path: Path) -> TextForm:
+    encoding, text = _encoding(path)
+    if not text.strip():
+        raise InvalidFileError(f"{path} is empty (only white space): write the table again")
+    first = text.partition("\n")[0].strip()
+    if first.lower().startswith("sep=") and len(first) == 5 and first[4] in _DELIMITERS:  # Excel's own way to say it
+        return TextForm(encoding, first[4], skip=1)
+    return TextForm(encoding, _delimiter(text))
+
+
+def _encoding(path: Path) -> tuple[str, str]:
+    """The encoding of a file, which is known when all of it was read, and how it begins."""
+    with open_binary(path) as stream:
+        head = stream.read(_LOOK)
+        if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+            return "utf-16", head[: len(head) // 2 * 2].decode("utf-16", errors="replace")
+        if b"\0" in head:
+            raise InvalidFileError(f"{path} is not text: save the table as CSV")
+        decoder = codecs.getincrementaldecoder("utf-8-sig")()
+        try:
+            text = decoder.decode(head)
+            while part := stream.read(_LOOK << 4):
+                decoder.decode(part)
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            return _LAST_RESORT, head.decode(_LAST_RESORT, errors="replace")
+        return "utf-8-sig", text
+
+
+def _delimiter(text: str) -> str:
+    """The delimiter under which most of the first lines are as wide as the header."""
+
+    def score(delimiter: str) -> tuple[float, bool, int]:
+        widths = []
+        try:
+            for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True):
+                widths.append(len(row))
+                if len(widths) == 50:
+                    break
+        except csv.Error:
+            return 0.0, False, 0
+        widths = [width for width in widths if width] or [0]
+        share = widths.count(widths[0]) / len(widths) if widths[0] > 1 else 0.0
+        # Blanks stand between words as well: only where nothing else will do.
+        return share, delimiter != " ", widths[0]
+
+    best = max(_DELIMITERS, key=score)
+    return best if score(best)[0] > 0 and (best != " " or score(best)[0] == 1.0) else ","
+
+
+def _columns(path: Path, records: Iterator[tuple[int, list[str]]]) -> ColumnDict:
+    header = next(records)[1]
+    parts: list[list[np.ndarray]] = [[] for _ in header]
+    batch: list[list[str]] = []
+
+    def put_away() -> None:
+        for cells, part in zip(zip(*batch, strict=True), parts, strict=True):
+            part.append(clean(cells))
+        batch.clear()
+
+    for _, row in records:
+        batch.append(row)
+        if len(batch) == _ROWS:
+            put_away()
+    if batch:
+        put_away()
+    columns: dict[str, Column] = {}
+    rows = sum(len(part) for part in parts[0])
+    for position, (name, part) in enumerate(zip(header, parts, strict=True), start=1):
+        values = np.concatenate(part) if part else np.array([], dtype=TEXT)
+        part.clear()
+        if not name.startswith("\0"):
+            columns[name] = Column(name, "text", values)
+        elif (values != "").any():
+            raise InvalidFileError(f"{path}: column {position} has no name: name it in the first line")
+    return ColumnDict(columns, rows, str(path))
+
+
+def _records(path: Path, form: TextForm) -> Iterator[tuple[int, list[str]]]:
+    errors = _ERRORS[form.encoding]
+    with open_binary(path) as raw, io.TextIOWrapper(raw, form.encoding, errors=errors, newline="") as stream:
+        for _ in range(form.skip):
+            stream.readline()
+        read: list[str] = []  # the lines of the present row
+
+        def lines() -> Iterator[str]:
+            for line in stream:
+                read.append(line)
+                yield line
+
+        reader = csv.reader(lines(), delimiter=form.delimiter, skipinitialspace=True)
+        header: list[str] = []
+        start = 1 + form.skip
+        last: list[str] = []
+        try:
+            for row in reader:
+                if not row or (len(row) == 1 and not row[0].strip()):
+                    pass
+                elif not header:
+                    header = _named_columns(path, [cell.strip() for cell in row])
+                    yield start, header
+                elif len(row) != len(header):
+                    raise _wrong_width(path, start, row, header, form.delimiter, len(read) > 2)
+                else:
+                    yield start, row
+                start += len(read)
+                last = read.copy() if len(read) > 1 else []
+                read.clear()
+            # A quote that is never closed takes in the rest of the file, which only a strict reader minds.
+            list(csv.reader(last, delimiter=form.delimiter, skipinitialspace=True, strict=True))
+        except (csv.Error, UnicodeDecodeError) as error:
+            if str(error) == "unexpected end of data":
+                line = start - len(last)
+                raise InvalidFileError(f"{path}, line {line}: is a quote left open? mend the line") from error
+            raise InvalidFileError(f"{path}, line {start}: {error}: mend the line") from error
+
+
+def _wrong_width(
+    path: Path, line: int, row: list[str], header: list[str], delimiter: str, many_lines: bool
+) -> InvalidFileError:
+    quote = "; is a quote left open?" if many_lines else ""
+    return InvalidFileError(
+        f"{path}, line {line}: {len(row)} cell{'s' * (len(row) != 1)} where the header has {len(header)}: "
+        f"mend the line (a cell that holds the delimiter {delimiter!r} needs quotes){quote}"
+    )
+
+
+def _named_columns(path: Path, cells: list[str]) -> list[str]:
+    filled = [cell for cell in cells if cell]
+    # A frame without column names is saved under 0, 1, 2, ...: that is a header.
+    if all(as_number(cell) is not None for cell in filled) and filled != [str(i) for i in range(len(filled))]:
+        raise InvalidFileError(
+            f"{path}: the first line looks like data ({listed(filled, 3)}), not like column names: "
+            "add a first line with a name for each column"
+        )
+    no_duplicates(path, filled)
+    # pandas saves its index as a first column without a name; other nameless columns must turn out empty.
+    first = "index" if "index" not in cells else "\0 0"
+    return [cell or (first if position == 0 else f"\0 {position}") for position, cell in enumerate(cells)]
