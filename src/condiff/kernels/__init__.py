@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
+from importlib import import_module
+from typing import Literal
+
+#: The modules that have loops which are called from Python.
+LOOPS = ("bases", "blocks", "diff_resnet", "diffusion", "draw", "dropout", "gram", "tim")
 
 
 @cache
@@ -16,3 +22,25 @@ def available() -> bool:
     except (ImportError, OSError):
         return False
     return True
+
+
+def warm_up(loops: Iterable[str] = LOOPS, precision: Literal["float32", "float64"] = "float32") -> None:
+    """Compile loops, or load them from disk, before a clock starts; does nothing where they cannot run.
+
+    Parameters
+    ----------
+    loops
+        Names from :data:`LOOPS`.
+    precision
+        Of the numbers they will work on.
+    """
+    if available():
+        for name in loops:
+            _warm_up(name, precision)
+
+
+@cache
+def _warm_up(name: str, precision: str) -> None:
+    from condiff.kernels.compilation import compile_entries
+
+    compile_entries(import_module(f"{__name__}.{name}").__name__, precision)

@@ -11,25 +11,25 @@ from typing import Any
 
 import numpy as np
 
+from condiff.kernels.compilation import compiled
 from condiff.kernels.vectors import (
     FOLD,
     WIDTH,
     add_products,
-    compiled,
     load,
-    nothing,
     plus_scaled,
-    positive,
+    pop_sum,
+    relu,
     store,
-    taken,
     where_positive,
+    zeros,
 )
 
 # Nodes whose features, and whose units' gradients, fit the first-level cache together.
 _TILE = 64
 
 
-@compiled
+@compiled("int64, int64, int64[1], number[2], number[4], number[4], number[4], number[2]")
 def outputs(first: int, last: int, order: Any, x: Any, inner: Any, biases: Any, outer: Any, z: Any) -> None:
     """Rows ``first`` to ``last`` of ``z`` (nodes, networks * classes), without the outputs' own biases."""
     networks, blocks, n_classes = outer.shape[:3]
@@ -42,17 +42,19 @@ def outputs(first: int, last: int, order: Any, x: Any, inner: Any, biases: Any, 
                 here, bias, readout = inner[network, block], biases[network, block], outer[network, block]
                 for row in range(start, stop):
                     place = order[row] * x_blocks
-                    unit = positive(_before(x, place, x_blocks, here, bias))
+                    unit = relu(_before(x, place, x_blocks, here, bias))
                     if block < x_blocks:
                         unit = plus_scaled(unit, 1.0, load(x, place + block))
                     for class_ in range(n_classes):
                         add_products(sums, (row - start) * n_classes + class_, unit, load(readout, class_))
             for row in range(start, stop):
                 for class_ in range(n_classes):
-                    z[row, network * n_classes + class_] = taken(sums, (row - start) * n_classes + class_)
+                    z[row, network * n_classes + class_] = pop_sum(sums, (row - start) * n_classes + class_)
 
 
-@compiled
+@compiled(
+    "int64, int64, int64[1], number[2], number[4], number[4], number[4], number[2], number[4], number[4], number[4]"
+)
 def add_gradients(
     first: int,
     last: int,
@@ -79,11 +81,11 @@ def add_gradients(
                 to_bias = load(to_biases[network, block], 0)
                 for row in range(start, stop):
                     place = order[row] * x_blocks
-                    active = positive(_before(x, place, x_blocks, here, bias))
+                    active = relu(_before(x, place, x_blocks, here, bias))
                     unit = active
                     if block < x_blocks:
                         unit = plus_scaled(unit, 1.0, load(x, place + block))
-                    pull = nothing(pulls)
+                    pull = zeros(pulls)
                     for class_ in range(n_classes):
                         back = to_z[row - first, network * n_classes + class_]
                         pull = plus_scaled(pull, back, load(readout, class_))
@@ -101,7 +103,7 @@ def add_gradients(
                     store(to_here, feature, total)
 
 
-@compiled
+@compiled()
 def _before(x: Any, place: int, x_blocks: int, weights: Any, bias: Any) -> Any:
     """64 hidden units of a node before their activation."""
     unit = load(bias, 0)

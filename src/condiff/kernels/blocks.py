@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from condiff.kernels.vectors import adam, compiled, dot, load, nothing, plus_scaled, positive, store, where_positive
+from condiff.kernels.compilation import compiled
+from condiff.kernels.vectors import adam, dot, load, plus_scaled, relu, store, where_positive, zeros
 
 
-@compiled
+@compiled()
 def n_features_of(weights: Any, n_classes: int) -> int:
     """The number of features of a block: its rows without biases, read-out and the last row."""
     return int(weights.shape[0] - n_classes - 2)
 
 
-@compiled
+@compiled("int64, int64, int32[1], int32[1], number[1], number[3], number[3], number[3]")
 def forward(
     first: int, last: int, starts: Any, columns: Any, values: Any, weights: Any, active: Any, parts: Any
 ) -> None:
@@ -36,13 +37,17 @@ def forward(
             unit = biases
             for entry in range(starts[node], starts[node + 1]):
                 unit = plus_scaled(unit, values[entry], load(here, columns[entry]))
-            unit = positive(unit)
+            unit = relu(unit)
             store(units, node, unit)
             for class_ in range(n_classes):
                 parts[block, class_, node] = dot(unit, load(here, n_features + 1 + class_))
 
 
-@compiled
+@compiled(
+    "int64, int64, int32[1], int32[1], number[1], int64[1], int64[2], int32[1], number[1], number[2], "
+    "number[3], number[2], number[2], number[3], number[3], number[3], number[3], number[3], number[3], "
+    "float64, float64, float64"
+)
 def step(
     first: int,
     last: int,
@@ -79,15 +84,15 @@ def step(
         here, units = weights[block], active[block]
         n_features = n_features_of(here, n_classes)
         for feature in range(n_features):
-            store(gradient, feature, nothing(gradient))
+            store(gradient, feature, zeros(gradient))
         for row in range(n_classes + 1):
             store(gradient, n_features + 1 + row, load(gradients[block], row))
-        to_biases = nothing(gradient)
+        to_biases = zeros(gradient)
         for tile in range(tile_nodes.shape[0] - 1):
             start = tile_nodes[tile]
             for node in range(start, tile_nodes[tile + 1]):
                 unit = load(units, node)
-                pull = nothing(gradient)
+                pull = zeros(gradient)
                 for class_ in range(n_classes):
                     row, back = n_features + 1 + class_, to_z[node, class_]
                     pull = plus_scaled(pull, back, load(here, row))
@@ -117,7 +122,7 @@ def step(
         forward(block, block + 1, starts, columns, values, new, active, parts)
 
 
-@compiled
+@compiled("int64, int64, int32[1], int32[1], number[1], number[2], number[2]")
 def narrow_product(first: int, last: int, starts: Any, columns: Any, values: Any, dense: Any, out: Any) -> None:
     """Some rows of a CSR matrix times a dense matrix of few columns."""
     for row in range(first, last):

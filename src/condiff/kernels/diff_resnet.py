@@ -6,18 +6,18 @@ from typing import Any
 
 import numpy as np
 
+from condiff.kernels.compilation import compiled
 from condiff.kernels.gram import move_rows, move_units
 from condiff.kernels.vectors import (
     FOLD,
     add_products,
-    compiled,
     load,
-    nothing,
     plus_scaled,
-    positive,
+    pop_sum,
+    relu,
     store,
-    taken,
     where_positive,
+    zeros,
 )
 
 # Rows of the wide weight that are used for both products before the next ones are read: eight make sums enough that
@@ -27,7 +27,10 @@ _TILE = 8
 _PAST = 32
 
 
-@compiled
+@compiled(
+    "number[2], number[2], int64[1], number[3], number[3], number[2], number[3], number[1], number[2], "
+    "number[1], number, number, number[2]"
+)
 def train(
     gram: Any,
     known: Any,
@@ -67,7 +70,7 @@ def train(
         past, factor = epoch * n_classes, factors[epoch, 0]
         for block in range(blocks):
             for class_ in range(n_classes):
-                row = plus_scaled(nothing(readout), factor, load(product[block], class_))
+                row = plus_scaled(zeros(readout), factor, load(product[block], class_))
                 store(readout[block], class_, row)
         _add_past(small, lefts, rights, past, factors[epoch], sums, readout)
         _read_out(x, hidden, small, readout, sums, plain)
@@ -89,7 +92,7 @@ def train(
         _move_and_read(wide, factor, summed, gradient, small, small_speed, product, sums, rate, momentum, decay)
 
 
-@compiled
+@compiled()
 def _product(wide: Any, small: Any, product: Any) -> None:
     """The classifier's product with V."""
     blocks, n_classes, width = product.shape
@@ -101,7 +104,7 @@ def _product(wide: Any, small: Any, product: Any) -> None:
                 store(product[block], class_, plus_scaled(row, value, load(wide, unit * blocks + block)))
 
 
-@compiled
+@compiled()
 def _add_past(rows: Any, first: Any, second: Any, past: int, factors: Any, sums: Any, into: Any) -> None:
     """Add ``rows first^T factors second``, over what the past epochs have left, to the classes' rows of ``into``."""
     n_classes = min(rows.shape[1], into.shape[1])  # behind the classes are the biases
@@ -113,7 +116,7 @@ def _add_past(rows: Any, first: Any, second: Any, past: int, factors: Any, sums:
     shares = np.empty((past, n_classes), sums.dtype)
     for place in range(past):
         for class_ in range(n_classes):
-            shares[place, class_] = factors[1 + place // n_classes] * taken(sums, place * n_classes + class_)
+            shares[place, class_] = factors[1 + place // n_classes] * pop_sum(sums, place * n_classes + class_)
     for block in range(first.shape[0]):
         for start in range(0, past, _PAST):
             for class_ in range(n_classes):
@@ -123,24 +126,24 @@ def _add_past(rows: Any, first: Any, second: Any, past: int, factors: Any, sums:
                 store(into[block], class_, row)
 
 
-@compiled
+@compiled()
 def _read_out(x: Any, hidden: Any, small: Any, readout: Any, sums: Any, plain: Any) -> None:
     """The logits of all points before the diffusion, without the last bias."""
     n_points, n_classes = plain.shape
     for block in range(x.shape[0]):
         biases = load(small[block], n_classes)
         for point in range(n_points):
-            unit = positive(plus_scaled(load(hidden[block], point), 1.0, biases))
+            unit = relu(plus_scaled(load(hidden[block], point), 1.0, biases))
             outside = plus_scaled(load(x[block], point), 1.0, load(small[block], n_classes + 1))
             for class_ in range(n_classes):
                 add_products(sums, point * n_classes + class_, unit, load(readout[block], class_))
                 add_products(sums, point * n_classes + class_, outside, load(small[block], class_))
     for point in range(n_points):
         for class_ in range(n_classes):
-            plain[point, class_] = taken(sums, point * n_classes + class_)
+            plain[point, class_] = pop_sum(sums, point * n_classes + class_)
 
 
-@compiled
+@compiled()
 def _slopes(
     plain: Any,
     known: Any,
@@ -176,26 +179,26 @@ def _slopes(
         outer[class_] -= rate * outer_speed[class_]
 
 
-@compiled
+@compiled()
 def _pulls(hidden: Any, small: Any, readout: Any, slope: Any, active: Any, pulls: Any) -> None:
     """What a block's units give, and the gradients by what they are given."""
     n_points, n_classes = slope.shape
     biases = load(small, n_classes)
     for point in range(n_points):
-        unit, pull = positive(plus_scaled(load(hidden, point), 1.0, biases)), nothing(active)
+        unit, pull = relu(plus_scaled(load(hidden, point), 1.0, biases)), zeros(active)
         for class_ in range(n_classes):
             pull = plus_scaled(pull, slope[point, class_], load(readout, class_))
         store(active, point, unit)
         store(pulls, point, where_positive(pull, unit))
 
 
-@compiled
+@compiled()
 def _sums_over_points(x: Any, small: Any, slope: Any, active: Any, pulls: Any, gradient: Any, summed: Any) -> None:
     """A block's gradients of the classifier, as far as the points alone make them, and of both biases."""
     n_points, n_classes = slope.shape
-    behind = nothing(gradient)
+    behind = zeros(gradient)
     for class_ in range(n_classes):
-        units, inputs, total = nothing(gradient), nothing(gradient), 0.0
+        units, inputs, total = zeros(gradient), zeros(gradient), 0.0
         for point in range(n_points):
             units = plus_scaled(units, slope[point, class_], load(active, point))
             total += slope[point, class_]
@@ -204,14 +207,14 @@ def _sums_over_points(x: Any, small: Any, slope: Any, active: Any, pulls: Any, g
         store(summed, class_, units)
         store(gradient, class_, plus_scaled(inputs, total, load(small, n_classes + 1)))
         behind = plus_scaled(behind, total, load(small, class_))
-    before = nothing(gradient)
+    before = zeros(gradient)
     for point in range(n_points):
         before = plus_scaled(before, 1.0, load(pulls, point))
     store(gradient, n_classes, before)
     store(gradient, n_classes + 1, behind)
 
 
-@compiled
+@compiled()
 def _move_and_read(
     wide: Any,
     factor: float,
@@ -233,7 +236,7 @@ def _move_and_read(
     blocks, n_classes, width = product.shape
     for block in range(blocks):
         for class_ in range(n_classes):
-            store(product[block], class_, nothing(product))
+            store(product[block], class_, zeros(product))
     for start in range(0, wide.shape[0] // blocks, _TILE):
         home, first = start // width, start % width
         for block in range(blocks):
@@ -245,7 +248,7 @@ def _move_and_read(
             for class_ in range(n_classes):
                 place = first + unit
                 value = small[home, class_, place]
-                total = gradient[home, class_, place] + factor * taken(sums, unit * n_classes + class_)
+                total = gradient[home, class_, place] + factor * pop_sum(sums, unit * n_classes + class_)
                 moving = momentum * small_speed[home, class_, place] + total + decay * value
                 small_speed[home, class_, place] = moving
                 small[home, class_, place] = value - rate * moving

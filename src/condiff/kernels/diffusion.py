@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
-
-from condiff.kernels.lanes import fetch, load, plus_scaled, scaled, store
+from condiff.kernels.compilation import compiled
+from condiff.kernels.vectors import LANE, load_lane, plus_scaled, prefetch_lane, scaled, store_lane
 
 # Entries by which a row is asked for before it is read: enough to cover the way to the main memory.
 _AHEAD = 24
 
 
-@njit(nogil=True, cache=True, boundscheck=False, error_model="numpy")
+@compiled("int64, int64, int32[1], int32[1], number[1], number[1], number, number[2], number[2]")
 def euler_rows(
     first: int, last: int, starts: Any, columns: Any, weights: Any, kept: Any, strength: Any, u: Any, out: Any
 ) -> None:
@@ -21,32 +20,32 @@ def euler_rows(
     ``u`` and ``out`` are (nodes, 16 times lanes) with one to four lanes, which are summed in registers; without the
     interpreter's lock, so that parts run on all cores.
     """
-    lanes = u.shape[1] // 16
+    lanes = u.shape[1] // LANE
     end = starts[starts.shape[0] - 1] - 1
     for row in range(first, last):
         share = kept[row]
-        sum_0 = scaled(load(u, row, 0), share)
-        sum_1 = scaled(load(u, row, 1 if lanes > 1 else 0), share)
-        sum_2 = scaled(load(u, row, 2 if lanes > 2 else 0), share)
-        sum_3 = scaled(load(u, row, 3 if lanes > 3 else 0), share)
+        sum_0 = scaled(load_lane(u, row, 0), share)
+        sum_1 = scaled(load_lane(u, row, 1 if lanes > 1 else 0), share)
+        sum_2 = scaled(load_lane(u, row, 2 if lanes > 2 else 0), share)
+        sum_3 = scaled(load_lane(u, row, 3 if lanes > 3 else 0), share)
         for entry in range(starts[row], starts[row + 1]):
             coming = columns[min(entry + _AHEAD, end)]
             weight, column = strength * weights[entry], columns[entry]
-            fetch(u, coming, 0)
-            sum_0 = plus_scaled(sum_0, weight, load(u, column, 0))
+            prefetch_lane(u, coming, 0)
+            sum_0 = plus_scaled(sum_0, weight, load_lane(u, column, 0))
             if lanes > 1:
-                fetch(u, coming, 1)
-                sum_1 = plus_scaled(sum_1, weight, load(u, column, 1))
+                prefetch_lane(u, coming, 1)
+                sum_1 = plus_scaled(sum_1, weight, load_lane(u, column, 1))
             if lanes > 2:
-                fetch(u, coming, 2)
-                sum_2 = plus_scaled(sum_2, weight, load(u, column, 2))
+                prefetch_lane(u, coming, 2)
+                sum_2 = plus_scaled(sum_2, weight, load_lane(u, column, 2))
             if lanes > 3:
-                fetch(u, coming, 3)
-                sum_3 = plus_scaled(sum_3, weight, load(u, column, 3))
-        store(out, row, 0, sum_0)
+                prefetch_lane(u, coming, 3)
+                sum_3 = plus_scaled(sum_3, weight, load_lane(u, column, 3))
+        store_lane(out, row, 0, sum_0)
         if lanes > 1:
-            store(out, row, 1, sum_1)
+            store_lane(out, row, 1, sum_1)
         if lanes > 2:
-            store(out, row, 2, sum_2)
+            store_lane(out, row, 2, sum_2)
         if lanes > 3:
-            store(out, row, 3, sum_3)
+            store_lane(out, row, 3, sum_3)

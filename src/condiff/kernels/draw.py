@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from condiff.kernels.vectors import compiled
+from condiff.kernels.compilation import compiled
 
 _WORDS, _AHEAD = 624, 397
 _ONE, _TOP, _REST, _TWIST = (np.uint32(word) for word in (1, 0x80000000, 0x7FFFFFFF, 0x9908B0DF))
@@ -21,7 +21,7 @@ _SECOND_MASK, _THIRD_MASK = np.uint32(0x9D2C5680), np.uint32(0xEFC60000)
 _BITS = np.uint32(0xFFFFFF)
 
 
-@compiled
+@compiled("float32[1], int64, float64, float64")
 def fill_uniform(out: Any, seed: int, low: float, high: float) -> None:
     """Fill an array of float32 as ``uniform_(low, high)`` would under ``manual_seed(seed)``; seeds are of 32 bits."""
     state = np.empty(_WORDS, np.uint32)
@@ -42,7 +42,7 @@ def fill_uniform(out: Any, seed: int, low: float, high: float) -> None:
             out[start + place] = np.float64(np.int32(random & _BITS)) * 2.0**-24 * span + first
 
 
-@compiled
+@compiled()
 def _renew(state: Any) -> None:
     """The next state: loops end where a word would read one that is new."""
     for place in range(_WORDS - _AHEAD):
@@ -52,7 +52,7 @@ def _renew(state: Any) -> None:
     state[_WORDS - 1] = state[_AHEAD - 1] ^ _mixed(state[_WORDS - 1], state[0])
 
 
-@compiled
+@compiled()
 def _mixed(word: Any, after: Any) -> Any:
     odd = np.uint32(0) - (after & _ONE)  # all bits, or none
     return (((word & _TOP) | (after & _REST)) >> _ONE) ^ (odd & _TWIST)

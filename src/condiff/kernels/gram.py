@@ -6,22 +6,28 @@ from typing import Any
 
 import numpy as np
 
-from condiff.kernels import lanes as lanes
+from condiff.kernels.compilation import compiled
 from condiff.kernels.vectors import (
     FOLD,
+    LANE,
     add_products,
-    compiled,
     load,
-    nothing,
+    load_lane,
     plus_scaled,
-    positive,
+    pop_sum,
+    relu,
+    scaled,
     store,
-    taken,
+    store_lane,
     where_positive,
+    zeros,
 )
 
 
-@compiled
+@compiled(
+    "number[2], number[2], int64[1], number[3], number[3], number[3], number[3], number[3], number[2], "
+    "number[1], number[1], number, number, number"
+)
 def train(
     gram: Any,
     rows: Any,
@@ -66,7 +72,7 @@ def train(
         _outputs(sums, small[0], z)
 
 
-@compiled
+@compiled()
 def move_units(gram: Any, pulls: Any, values: Any, speed: Any, rate: float, momentum: float, decay: float) -> None:
     """One step of hidden units by ``gram @ pulls``.
 
@@ -75,84 +81,84 @@ def move_units(gram: Any, pulls: Any, values: Any, speed: Any, rate: float, mome
     """
     n_points = gram.shape[0]
     whole = n_points - n_points % 5
-    for lane in range(pulls.shape[1] // lanes.LANE):
+    for lane in range(pulls.shape[1] // LANE):
         for point in range(0, whole, 5):
-            row = lanes.load(pulls, 0, lane)
-            sum_0 = lanes.scaled(row, gram[point, 0])
-            sum_1 = lanes.scaled(row, gram[point + 1, 0])
-            sum_2 = lanes.scaled(row, gram[point + 2, 0])
-            sum_3 = lanes.scaled(row, gram[point + 3, 0])
-            sum_4 = lanes.scaled(row, gram[point + 4, 0])
+            row = load_lane(pulls, 0, lane)
+            sum_0 = scaled(row, gram[point, 0])
+            sum_1 = scaled(row, gram[point + 1, 0])
+            sum_2 = scaled(row, gram[point + 2, 0])
+            sum_3 = scaled(row, gram[point + 3, 0])
+            sum_4 = scaled(row, gram[point + 4, 0])
             for other in range(1, n_points):
-                row = lanes.load(pulls, other, lane)
-                sum_0 = lanes.plus_scaled(sum_0, gram[point, other], row)
-                sum_1 = lanes.plus_scaled(sum_1, gram[point + 1, other], row)
-                sum_2 = lanes.plus_scaled(sum_2, gram[point + 2, other], row)
-                sum_3 = lanes.plus_scaled(sum_3, gram[point + 3, other], row)
-                sum_4 = lanes.plus_scaled(sum_4, gram[point + 4, other], row)
+                row = load_lane(pulls, other, lane)
+                sum_0 = plus_scaled(sum_0, gram[point, other], row)
+                sum_1 = plus_scaled(sum_1, gram[point + 1, other], row)
+                sum_2 = plus_scaled(sum_2, gram[point + 2, other], row)
+                sum_3 = plus_scaled(sum_3, gram[point + 3, other], row)
+                sum_4 = plus_scaled(sum_4, gram[point + 4, other], row)
             _move(values, speed, point, lane, sum_0, rate, momentum, decay)
             _move(values, speed, point + 1, lane, sum_1, rate, momentum, decay)
             _move(values, speed, point + 2, lane, sum_2, rate, momentum, decay)
             _move(values, speed, point + 3, lane, sum_3, rate, momentum, decay)
             _move(values, speed, point + 4, lane, sum_4, rate, momentum, decay)
         for point in range(whole, n_points):
-            total = lanes.scaled(lanes.load(pulls, 0, lane), gram[point, 0])
+            total = scaled(load_lane(pulls, 0, lane), gram[point, 0])
             for other in range(1, n_points):
-                total = lanes.plus_scaled(total, gram[point, other], lanes.load(pulls, other, lane))
+                total = plus_scaled(total, gram[point, other], load_lane(pulls, other, lane))
             _move(values, speed, point, lane, total, rate, momentum, decay)
 
 
-@compiled
+@compiled()
 def move_rows(
     first: int, last: int, gradient: Any, values: Any, speed: Any, rate: float, momentum: float, decay: float
 ) -> None:
     """One step of the rows from ``first`` to ``last``."""
     for row in range(first, last):
-        for lane in range(values.shape[1] // lanes.LANE):
-            _move(values, speed, row, lane, lanes.load(gradient, row, lane), rate, momentum, decay)
+        for lane in range(values.shape[1] // LANE):
+            _move(values, speed, row, lane, load_lane(gradient, row, lane), rate, momentum, decay)
 
 
-@compiled
+@compiled()
 def _move(
     values: Any, speed: Any, row: int, lane: int, gradient: Any, rate: float, momentum: float, decay: float
 ) -> None:
     """One step of gradient descent with momentum and weight decay, of 16 numbers."""
-    value = lanes.load(values, row, lane)
-    moving = lanes.plus_scaled(gradient, decay, value)
-    moving = lanes.plus_scaled(moving, momentum, lanes.load(speed, row, lane))
-    lanes.store(speed, row, lane, moving)
-    lanes.store(values, row, lane, lanes.plus_scaled(value, -rate, moving))
+    value = load_lane(values, row, lane)
+    moving = plus_scaled(gradient, decay, value)
+    moving = plus_scaled(moving, momentum, load_lane(speed, row, lane))
+    store_lane(speed, row, lane, moving)
+    store_lane(values, row, lane, plus_scaled(value, -rate, moving))
 
 
-@compiled
+@compiled()
 def _read_out(x: Any, hidden: Any, small: Any, sums: Any) -> None:
     """Add what a block's units give to the outputs."""
     biases, n_classes = load(small, 0), small.shape[0] - 2
     for point in range(x.shape[0]):
-        unit = positive(plus_scaled(load(hidden, point), 1.0, biases))
+        unit = relu(plus_scaled(load(hidden, point), 1.0, biases))
         unit = plus_scaled(unit, 1.0, load(x, point))
         for class_ in range(n_classes):
             add_products(sums, point * n_classes + class_, unit, load(small, class_ + 1))
 
 
-@compiled
+@compiled()
 def _outputs(sums: Any, small: Any, z: Any) -> None:
     """The outputs, from what all blocks have added; the sums begin anew."""
     n_points, n_classes = z.shape
     for point in range(n_points):
         for class_ in range(n_classes):
-            z[point, class_] = small[n_classes + 1, class_] + taken(sums, point * n_classes + class_)
+            z[point, class_] = small[n_classes + 1, class_] + pop_sum(sums, point * n_classes + class_)
 
 
-@compiled
+@compiled()
 def _pulls_of_units(x: Any, hidden: Any, small: Any, back: Any, units: Any, pulls: Any, gradient: Any) -> None:
     """Fill the gradients by a block's units and by its small weights; ``units`` receives what its units give."""
     n_points, n_classes = back.shape
-    biases, to_biases = load(small, 0), nothing(gradient)
+    biases, to_biases = load(small, 0), zeros(gradient)
     for point in range(n_points):
-        active = positive(plus_scaled(load(hidden, point), 1.0, biases))
+        active = relu(plus_scaled(load(hidden, point), 1.0, biases))
         store(units, point, plus_scaled(active, 1.0, load(x, point)))
-        pull = nothing(gradient)
+        pull = zeros(gradient)
         for class_ in range(n_classes):
             pull = plus_scaled(pull, back[point, class_], load(small, class_ + 1))
         pull = where_positive(pull, active)
@@ -160,14 +166,14 @@ def _pulls_of_units(x: Any, hidden: Any, small: Any, back: Any, units: Any, pull
         store(pulls, point, pull)
     store(gradient, 0, to_biases)
     for class_ in range(n_classes):  # a class at a time, so that its sum stays in the registers
-        total = nothing(gradient)
+        total = zeros(gradient)
         for point in range(n_points):
             total = plus_scaled(total, back[point, class_], load(units, point))
         store(gradient, class_ + 1, total)
-    store(gradient, n_classes + 1, nothing(gradient))
+    store(gradient, n_classes + 1, zeros(gradient))
 
 
-@compiled
+@compiled()
 def _pull_of_last(back: Any, gradient: Any) -> None:
     """The gradient of the outputs' biases."""
     last = gradient.shape[0] - 1
@@ -178,7 +184,7 @@ def _pull_of_last(back: Any, gradient: Any) -> None:
         gradient[last, class_] = total
 
 
-@compiled
+@compiled()
 def _pull_of_outputs(z: Any, rows: Any, truth: Any, back: Any, tiny: float) -> float:
     """The mean negative log of the diffused softmax, and its gradient by the outputs; ``z`` becomes the softmax."""
     n_points, n_classes = z.shape

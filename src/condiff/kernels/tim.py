@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from condiff.kernels.vectors import FOLD, adam, add_products, compiled, load, nothing, plus_scaled, store, taken
+from condiff.kernels.compilation import compiled
+from condiff.kernels.vectors import FOLD, adam, add_products, load, plus_scaled, pop_sum, store, zeros
 
 
-@compiled
+@compiled("number[3], int64[1], number[3], number[2], number[1], number[1], number, number, number, number")
 def descend(
     points: Any,
     truth: Any,
@@ -41,7 +42,7 @@ def descend(
             here, rows = points[block], weights[block]
             for class_ in range(n_classes):
                 row = load(rows, class_)
-                gradient = plus_scaled(nothing(rows), -totals[class_], row)
+                gradient = plus_scaled(zeros(rows), -totals[class_], row)
                 for point in range(n_points):
                     gradient = plus_scaled(gradient, slope[point, class_], load(here, point))
                 row, mean, square = adam(
@@ -60,7 +61,7 @@ def descend(
         _logits(sums, temperature, logits)
 
 
-@compiled
+@compiled()
 def _read_out(points: Any, weights: Any, sums: Any) -> None:
     """Add a block's part of the products of points with weights and, behind these, of the weights' squares."""
     n_points, n_classes = points.shape[0], weights.shape[0]
@@ -73,17 +74,17 @@ def _read_out(points: Any, weights: Any, sums: Any) -> None:
         add_products(sums, n_points * n_classes + class_, row, row)
 
 
-@compiled
+@compiled()
 def _logits(sums: Any, temperature: float, logits: Any) -> None:
     """From the sums of all blocks, which begin anew."""
     n_points, n_classes = logits.shape
     for class_ in range(n_classes):
-        half = taken(sums, n_points * n_classes + class_) / 2
+        half = pop_sum(sums, n_points * n_classes + class_) / 2
         for point in range(n_points):
-            logits[point, class_] = temperature * (taken(sums, point * n_classes + class_) - half)
+            logits[point, class_] = temperature * (pop_sum(sums, point * n_classes + class_) - half)
 
 
-@compiled
+@compiled()
 def _slopes(
     logits: Any,
     truth: Any,

@@ -1,7 +1,8 @@
-"""Rows of 64 numbers as one value, for compiled kernels: loads, products and updates that stay in vector registers.
+"""Vectors of numbers as one value, for compiled loops: loads, products and updates that stay in registers.
 
-The compiler of numba does not reliably turn loops over a row into vector instructions. Here a row *is* a vector: LLVM
-cuts it into the registers of the processor at hand, eight of AVX2 or four of AVX-512, and holds a running sum in them.
+The compiler of numba does not reliably turn loops over a row into vector instructions. Here a row of 64 numbers, or a
+lane of 16, *is* a vector: LLVM cuts it into the registers of the processor at hand (64 numbers of single precision are
+eight of AVX2 or four of AVX-512; 16 are one cache line) and holds a running sum in them.
 """
 
 from __future__ import annotations
@@ -9,77 +10,104 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
 
-#: Numbers in a row, and in what a product of two rows is folded to until all blocks have been added.
-WIDTH, FOLD = 64, 8
+from condiff.kernels.compilation import compiled
+from condiff.kernels.constants import EPSILON, FIRST_MOMENT, SECOND_MOMENT
 
-#: For all loops on rows: without the interpreter's lock, so that they run on all cores. What is compiled is kept on
-#: disk and made anew when its file changes: after a change of this file alone, touch the others.
-compiled = njit(nogil=True, cache=True, boundscheck=False, error_model="numpy")
-
-
-class RowType(types.Type):
-    """The type of a row in numba's eyes."""
-
-    def __init__(self, dtype: Any) -> None:
-        self.dtype = dtype
-        super().__init__(f"Row{WIDTH}({dtype})")
+#: Numbers in a row, in a lane, and in what a product of two rows is folded to until all blocks have been added.
+WIDTH, LANE, FOLD = 64, 16, 8
 
 
-@register_model(RowType)
-class _RowModel(models.PrimitiveModel):
-    def __init__(self, manager: Any, kind: RowType) -> None:
-        super().__init__(manager, kind, ir.VectorType(manager.lookup(kind.dtype).get_value_type(), WIDTH))
+class VectorType(types.Type):
+    """The type of a vector in numba's eyes."""
+
+    def __init__(self, dtype: Any, width: int) -> None:
+        self.dtype, self.width = dtype, width
+        super().__init__(f"Vector{width}({dtype})")
 
 
-@intrinsic
-def load(context: Any, array: Any, index: Any) -> Any:
-    """Row ``index`` of an array of shape (rows, 64)."""
-
-    def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.load(_place(target, builder, signature, arguments), align=_size(signature.args[0]))
-
-    return RowType(array.dtype)(array, index), generate
+@register_model(VectorType)
+class _VectorModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: VectorType) -> None:
+        super().__init__(manager, kind, ir.VectorType(manager.lookup(kind.dtype).get_value_type(), kind.width))
 
 
 @intrinsic
-def store(context: Any, array: Any, index: Any, row: Any) -> Any:
-    """Write a row where ``load`` would read it."""
+def load(context: Any, array: Any, row: Any) -> Any:
+    """A row of an array of shape (rows, 64)."""
+    return VectorType(array.dtype, WIDTH)(array, row), _load
+
+
+@intrinsic
+def load_lane(context: Any, array: Any, row: Any, lane: Any) -> Any:
+    """A lane of a row of an array of shape (rows, 16 * lanes)."""
+    return VectorType(array.dtype, LANE)(array, row, lane), _load
+
+
+@intrinsic
+def store(context: Any, array: Any, row: Any, vector: Any) -> Any:
+    """Write a vector where :func:`load` would read it."""
+    return types.void(array, row, vector), _store
+
+
+@intrinsic
+def store_lane(context: Any, array: Any, row: Any, lane: Any, vector: Any) -> Any:
+    """Write a vector where :func:`load_lane` would read it."""
+    return types.void(array, row, lane, vector), _store
+
+
+@intrinsic
+def prefetch_lane(context: Any, array: Any, row: Any, lane: Any) -> Any:
+    """Ask the memory for a lane that will be loaded soon."""
 
     def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = _place(target, builder, signature, arguments)
-        builder.store(arguments[2], place, align=_size(signature.args[0]))
+        byte, whole = ir.IntType(8).as_pointer(), ir.IntType(32)
+        place = builder.bitcast(_place(target, builder, signature, arguments, LANE), byte)
+        kind = ir.FunctionType(ir.VoidType(), [byte, whole, whole, whole])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        # To read, into all caches, as data.
+        builder.call(function, [place, whole(0), whole(3), whole(1)])
         return target.get_dummy_value()
 
-    return types.void(array, index, row), generate
+    return types.void(array, row, lane), generate
 
 
 @intrinsic
-def nothing(context: Any, array: Any) -> Any:
+def zeros(context: Any, array: Any) -> Any:
     """A row of zeros, in the precision of an array."""
 
     def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return _constant(target.get_value_type(signature.return_type), 0.0)
 
-    return RowType(array.dtype)(array), generate
+    return VectorType(array.dtype, WIDTH)(array), generate
 
 
 @intrinsic
-def plus_scaled(context: Any, row: Any, scale: Any, other: Any) -> Any:
-    """``row + scale * other``, each element rounded once."""
+def scaled(context: Any, vector: Any, scale: Any) -> Any:
+    """``scale * vector``."""
 
     def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        row, scale, other = arguments
-        return _fma(builder, _spread(builder, scale, row.type), other, row)
+        return builder.fmul(_spread(builder, arguments[1], arguments[0].type), arguments[0])
 
-    return row(row, row.dtype, row), generate
+    return vector(vector, vector.dtype), generate
 
 
 @intrinsic
-def positive(context: Any, row: Any) -> Any:
+def plus_scaled(context: Any, vector: Any, scale: Any, other: Any) -> Any:
+    """``vector + scale * other``, each number rounded once."""
+
+    def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        vector, scale, other = arguments
+        return _fma(builder, _spread(builder, scale, vector.type), other, vector)
+
+    return vector(vector, vector.dtype, vector), generate
+
+
+@intrinsic
+def relu(context: Any, row: Any) -> Any:
     """The row where it is positive, zero elsewhere."""
 
     def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -99,11 +127,11 @@ def where_positive(context: Any, row: Any, other: Any) -> Any:
 
 
 @intrinsic
-def kept(context: Any, row: Any, key: Any, counter: Any, least: Any) -> Any:
-    """Dropout: the row where a random byte is ``least`` or more, zero elsewhere.
+def dropout(context: Any, row: Any, key: Any, counter: Any, least: Any) -> Any:
+    """The row where a random byte is ``least`` or more, zero elsewhere.
 
     The bytes are those of SplitMix64 at eight places that belong to ``counter``: the same for the same key and counter,
-    so that nothing has to be remembered for the way back.
+    so that no mask has to be stored for the backward pass.
     """
 
     def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -141,13 +169,14 @@ def dot(context: Any, row: Any, other: Any) -> Any:
 
 @intrinsic
 def add_products(context: Any, sums: Any, index: Any, row: Any, other: Any) -> Any:
-    """Add the products of two rows to the eight numbers ``sums[index]``, whose sum is then that of all products.
+    """Add the products of two rows to the eight partial sums ``sums[index]``.
 
-    Sums over many blocks are folded to one number once, at their end, where ``dot`` would do so for every block.
+    Sums over many blocks are folded to one number once, by :func:`pop_sum`, where :func:`dot` would do so for every
+    block.
     """
 
     def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = _place(target, builder, signature, arguments, FOLD)
+        place = _place(target, builder, signature, arguments[:2], FOLD)
         total = builder.load(place, align=_size(signature.args[0]))
         for start in range(0, WIDTH, FOLD):
             left, right = (_part(builder, vector, start, FOLD) for vector in arguments[2:])
@@ -160,16 +189,16 @@ def add_products(context: Any, sums: Any, index: Any, row: Any, other: Any) -> A
 
 @intrinsic
 def adam(context: Any, row: Any, gradient: Any, mean: Any, square: Any, rate: Any, root: Any, decay: Any) -> Any:
-    """One step of Adam: the new row, mean and square; ``rate`` and ``root`` hold the corrections of the biases."""
+    """One step of Adam: the new row, mean and square; ``rate`` and ``root`` include the bias corrections."""
 
     def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         row, gradient, mean, square, rate, root, decay = arguments
         gradient = _fma(builder, _spread(builder, decay, row.type), row, gradient)
-        mean = _fma(builder, _constant(row.type, 0.1), builder.fsub(gradient, mean), mean)
-        kept = builder.fmul(_constant(row.type, 0.999), square)
-        square = _fma(builder, _constant(row.type, 0.001), builder.fmul(gradient, gradient), kept)
+        mean = _fma(builder, _constant(row.type, 1 - FIRST_MOMENT), builder.fsub(gradient, mean), mean)
+        kept = builder.fmul(_constant(row.type, SECOND_MOMENT), square)
+        square = _fma(builder, _constant(row.type, 1 - SECOND_MOMENT), builder.fmul(gradient, gradient), kept)
         size = builder.fmul(_call(builder, "sqrt", square), _spread(builder, root, row.type))
-        step = builder.fdiv(mean, builder.fadd(size, _constant(row.type, 1e-8)))
+        step = builder.fdiv(mean, builder.fadd(size, _constant(row.type, EPSILON)))
         row = builder.fsub(row, builder.fmul(_spread(builder, rate, row.type), step))
         return target.make_tuple(builder, signature.return_type, [row, mean, square])
 
@@ -177,9 +206,9 @@ def adam(context: Any, row: Any, gradient: Any, mean: Any, square: Any, rate: An
     return types.UniTuple(row, 3)(row, row, row, row, number, number, number), generate
 
 
-@compiled
-def taken(sums: Any, index: int) -> Any:
-    """The sum of ``sums[index]``, which begins anew."""
+@compiled()
+def pop_sum(sums: Any, index: int) -> Any:
+    """The sum of ``sums[index]``, which is set to zero."""
     total = sums[index, 0]
     sums[index, 0] = 0.0
     for part in range(1, FOLD):
@@ -188,18 +217,33 @@ def taken(sums: Any, index: int) -> Any:
     return total
 
 
-def _place(target: Any, builder: Any, signature: Any, arguments: Any, width: int = WIDTH) -> Any:
-    kind, index = signature.args[0], signature.args[1]
+def _load(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    place = _place(target, builder, signature, arguments, signature.return_type.width)
+    return builder.load(place, align=_size(signature.args[0]))
+
+
+def _store(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    place = _place(target, builder, signature, arguments[:-1], signature.args[-1].width)
+    builder.store(arguments[-1], place, align=_size(signature.args[0]))
+    return target.get_dummy_value()
+
+
+def _place(target: Any, builder: Any, signature: Any, arguments: Any, width: int) -> Any:
+    """Where a vector begins, given an array, a row and perhaps which vector of the row."""
+    kind = signature.args[0]
     array = target.make_array(kind)(target, builder, arguments[0])
-    row = target.cast(builder, arguments[1], index, types.intp)
-    start = ir.Constant(row.type, 0)
-    first = cgutils.get_item_pointer(target, builder, kind, array, [row, start], wraparound=False)
-    vector = ir.VectorType(target.get_value_type(kind.dtype), width)
-    return builder.bitcast(first, vector.as_pointer())
+    indices = [
+        target.cast(builder, value, given, types.intp)
+        for value, given in zip(arguments[1:], signature.args[1:], strict=False)
+    ]
+    row, part = indices if len(indices) == 2 else (indices[0], ir.Constant(indices[0].type, 0))
+    column = builder.mul(part, ir.Constant(part.type, width))
+    first = cgutils.get_item_pointer(target, builder, kind, array, [row, column], wraparound=False)
+    return builder.bitcast(first, ir.VectorType(target.get_value_type(kind.dtype), width).as_pointer())
 
 
 def _size(array: Any) -> int:
-    """Bytes of one number: rows need no better alignment."""
+    """Bytes of one number: vectors need no better alignment."""
     return int(array.dtype.bitwidth // 8)
 
 

@@ -15,12 +15,12 @@ from torch import Tensor
 
 from condiff.bases import Residual
 from condiff.graph.sparse import SparseMatrix
+from condiff.kernels.constants import FIRST_MOMENT, SECOND_MOMENT
 from condiff.model import COIN
 from condiff.training.settings import Training
 
 # Nodes of a tile: what their hidden units send back (256 KB) stays in the second-level cache.
 _TILE = 1024
-_FIRST_MOMENT, _SECOND_MOMENT = 0.9, 0.999
 
 
 def is_available() -> bool:
@@ -90,8 +90,8 @@ class CompiledBlocks:
         self._gradients[:, :-1] = padded.reshape(self.n_blocks, -1, self.n_classes).transpose(0, 2, 1)
         self._gradients[0, -1, : self.n_classes] = back.sum(0)
         self.epoch += 1
-        rate = self.settings.learning_rate_at(self.epoch - 1) / (1 - _FIRST_MOMENT**self.epoch)
-        root = 1 / math.sqrt(1 - _SECOND_MOMENT**self.epoch)
+        rate = self.settings.learning_rate_at(self.epoch - 1) / (1 - FIRST_MOMENT**self.epoch)
+        root = 1 / math.sqrt(1 - SECOND_MOMENT**self.epoch)
         now, following = self._buffers[self._now], self._next()
         self._share(
             self.n_blocks,

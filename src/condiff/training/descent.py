@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from condiff.kernels.constants import EPSILON, FIRST_MOMENT, SECOND_MOMENT
 from condiff.training.settings import Training
 
-_FIRST_MOMENT, _SECOND_MOMENT, _EPSILON = 0.9, 0.999, 1e-8
 _RMSPROP_MOMENT = 0.99
 
 
@@ -62,24 +62,24 @@ class Descent:
             [],
             [torch.tensor(float(self.epoch + 1), device=parameter.device)],
             lr=self.learning_rate,
-            beta1=_FIRST_MOMENT,
-            beta2=_SECOND_MOMENT,
+            beta1=FIRST_MOMENT,
+            beta2=SECOND_MOMENT,
             weight_decay=self.settings.weight_decay,
-            eps=_EPSILON,
+            eps=EPSILON,
             amsgrad=False,
             maximize=False,
         )
 
     def _adamax(self, parameter: Tensor, gradient: Tensor, mean: Tensor, square: Tensor) -> None:
         self._decay(parameter, gradient)
-        mean.lerp_(gradient, 1 - _FIRST_MOMENT)
-        torch.maximum(square.mul_(_SECOND_MOMENT), gradient.abs_().add_(_EPSILON), out=square)
-        parameter.addcdiv_(mean, square, value=-self.learning_rate / (1 - _FIRST_MOMENT ** (self.epoch + 1)))
+        mean.lerp_(gradient, 1 - FIRST_MOMENT)
+        torch.maximum(square.mul_(SECOND_MOMENT), gradient.abs_().add_(EPSILON), out=square)
+        parameter.addcdiv_(mean, square, value=-self.learning_rate / (1 - FIRST_MOMENT ** (self.epoch + 1)))
 
     def _rmsprop(self, parameter: Tensor, gradient: Tensor, mean: Tensor, square: Tensor) -> None:
         self._decay(parameter, gradient)
         square.mul_(_RMSPROP_MOMENT).addcmul_(gradient, gradient, value=1 - _RMSPROP_MOMENT)
-        parameter.addcdiv_(gradient, square.sqrt().add_(_EPSILON), value=-self.learning_rate)
+        parameter.addcdiv_(gradient, square.sqrt().add_(EPSILON), value=-self.learning_rate)
 
     def _decay(self, parameter: Tensor, gradient: Tensor) -> None:
         if self.settings.weight_decay:

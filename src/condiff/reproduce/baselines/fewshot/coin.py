@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
@@ -43,6 +43,8 @@ class COIN(BatchedMethod):
     n_neighbors: int = 8
     bandwidth_rank: int = 4
     training: Training = FEW_SHOT
+
+    loops: ClassVar[tuple[str, ...]] = ("gram", "draw")
 
     def __post_init__(self) -> None:
         check_diffusion(self.layers, self.strength)

@@ -16,7 +16,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -58,6 +58,8 @@ class DiffResNet(BatchedMethod):
     n_neighbors: int = 8
     bandwidth_rank: int = 4
     training: Training = FEW_SHOT
+
+    loops: ClassVar[tuple[str, ...]] = ("diff_resnet",)
 
     def __post_init__(self) -> None:
         check_diffusion(self.layers, self.strength)

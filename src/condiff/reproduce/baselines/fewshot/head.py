@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-_MOMENTA = 0.9, 0.999
-_FLOOR = 1e-8
+from condiff.kernels.constants import EPSILON, FIRST_MOMENT, SECOND_MOMENT
 
 
 def adam(values: list[Tensor], gradients: Callable[[list[Tensor]], list[Tensor]], rate: float, steps: int) -> None:
@@ -16,15 +15,15 @@ def adam(values: list[Tensor], gradients: Callable[[list[Tensor]], list[Tensor]]
     first, second = ([torch.zeros_like(value) for value in values] for _ in range(2))
     for shrink, root in adam_rates(rate, steps):
         for value, mean, square, gradient in zip(values, first, second, gradients(values), strict=True):
-            mean.lerp_(gradient, 1 - _MOMENTA[0])
-            square.mul_(_MOMENTA[1]).addcmul_(gradient, gradient, value=1 - _MOMENTA[1])
-            value.addcdiv_(mean, square.sqrt().mul_(root).add_(_FLOOR), value=-shrink)
+            mean.lerp_(gradient, 1 - FIRST_MOMENT)
+            square.mul_(SECOND_MOMENT).addcmul_(gradient, gradient, value=1 - SECOND_MOMENT)
+            value.addcdiv_(mean, square.sqrt().mul_(root).add_(EPSILON), value=-shrink)
 
 
 def adam_rates(rate: float, steps: int) -> Iterator[tuple[float, float]]:
     """The rate of each step, and the factor of the second moment's root: what corrects the moments' beginning at 0."""
     for step in range(1, steps + 1):
-        yield rate / (1 - _MOMENTA[0] ** step), (1 - _MOMENTA[1] ** step) ** -0.5
+        yield rate / (1 - FIRST_MOMENT**step), (1 - SECOND_MOMENT**step) ** -0.5
 
 
 def cross_entropy_slope(chances: Tensor, one_hot: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from condiff import kernels
 from condiff.errors import InvalidInputError
 from condiff.reproduce.baselines.fewshot.problem import FewShotProblem, Tasks
 from condiff.reproduce.baselines.method import Method
@@ -54,6 +55,8 @@ class BatchedMethod(FewShotMethod):
 
     #: As many tasks as are solved at once: what they need should stay near the processor.
     at_once: ClassVar[int] = 50
+    #: The compiled loops it runs in, ready before the clock starts.
+    loops: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def scores(self, tasks: Tasks, seeds: Sequence[int]) -> Tensor:
@@ -70,6 +73,7 @@ class BatchedMethod(FewShotMethod):
     def solve_batch(self, problems: Sequence[FewShotProblem], seeds: Sequence[int]) -> list[Outcome]:
         if len(problems) != len(seeds):
             raise InvalidInputError(f"there are {len(problems)} tasks but {len(seeds)} seeds")
+        kernels.warm_up(self.loops)
         outcomes: list[Outcome] = []
         for start in range(0, len(problems), self.at_once):
             part = slice(start, start + self.at_once)

@@ -45,6 +45,7 @@ class TIM(BatchedMethod):
 
     # Their features stay in the processor's cache for a thousand steps.
     at_once: ClassVar[int] = 6
+    loops: ClassVar[tuple[str, ...]] = ("tim",)
 
     def __post_init__(self) -> None:
         check_counts(steps=self.steps)

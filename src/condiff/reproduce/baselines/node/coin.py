@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from condiff import kernels
 from condiff.diffusion.stability import max_diagonal
 from condiff.errors import StepSizeWarning
 from condiff.model import COIN as Network
@@ -61,6 +62,7 @@ class COIN(NodeMethod):
         with warnings.catch_warnings():
             # The paper's own strength is past a limit on Cora; `condiff certify cora` is where that is told.
             warnings.simplefilter("ignore", StepSizeWarning)
+            kernels.warm_up(["blocks"])
             started = time.perf_counter()
             history = fit(
                 network,

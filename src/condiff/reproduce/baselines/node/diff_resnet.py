@@ -65,6 +65,7 @@ class DiffResNet(NetworkMethod):
         return cls(step_size=step_size, layers=layers, dropout=dropout)
 
     def network(self, problem: NodeProblem) -> NodeNetwork:
+        kernels.warm_up(["dropout"])
         return _Network(problem, self.step_size, self.layers, self.dropout)
 
 

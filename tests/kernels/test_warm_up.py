@@ -1,0 +1,54 @@
+"""After a warm-up nothing is left to compile while a clock runs: loops are called with the types that they announce."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("numba")
+
+# In a process of its own, where nothing but these calls has compiled anything.
+_CALLS = """
+import numpy as np, scipy.sparse as sp, torch
+from sklearn.datasets import load_digits
+from tests.reproduce.baselines.fewshot.few_shot_tasks import small, task
+from condiff import COINClassifier, kernels
+from condiff.graph import Graph
+from condiff.graph.steps import euler_layers
+from condiff.kernels import compilation
+from condiff.reproduce.baselines.node.coin import COIN
+from condiff.reproduce.baselines.node.diff_resnet import DiffResNet
+from condiff.reproduce.baselines.node.problem import NodeProblem
+from condiff.training import engines
+
+n = 40
+ring = Graph.of(sp.diags_array([1.0] * 4, offsets=[1, -1, n - 1, 1 - n], shape=(n, n)).tocsr())
+words = sp.csr_array(np.eye(n, 9))
+parts = torch.arange(n).split(10)
+problem = NodeProblem("ring", ring, words, torch.arange(n) % 2, 2, parts[0], parts[1])
+kernels.warm_up = lambda *_: None
+for method in (COIN(), DiffResNet()):
+    method.solve(problem, 0)
+for method in ("coin", "diff-resnet", "tim"):
+    small(method, 2).solve(task()[0], 0)
+euler_layers(ring.laplacian(), torch.rand(n, 3), 0.1, 2)
+x, y = load_digits(return_X_y=True)
+engines.STREAMED_FROM = 0
+COINClassifier(epochs=2, device="cpu").fit(x[:300], np.where(np.arange(300) < 100, y[:300], -1))
+
+entries = [entry for entry, _ in compilation._ENTRIES]
+called = [entry.signatures for entry in entries]
+for entry in entries:
+    entry._reset_overloads()
+for name in kernels.LOOPS:
+    compilation.compile_entries(f"condiff.kernels.{name}", "float32")
+for entry, types in zip(entries, called):
+    assert types == entry.signatures, f"{entry} was called with {types}, not {entry.signatures}"
+"""
+
+
+def test_loops_are_called_with_the_types_that_they_announce():
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", _CALLS], cwd=root, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
