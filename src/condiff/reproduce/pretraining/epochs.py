@@ -151,13 +151,23 @@ def _run_epoch(
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
         objective.mend_gradients(network)
+        value = float(loss.detach())
+        if not (math.isfinite(value) or _finite_gradients(optimiser)):
+            raise InvalidInputError(f"the loss is {value} in epoch {epoch}: lower the learning rate")
         optimiser.step()
-        values.append(float(loss.detach()))
-        if not math.isfinite(values[-1]):
-            raise InvalidInputError(f"the loss is {values[-1]} in epoch {epoch}: lower the learning rate")
+        values.append(value)
         if on_step is not None:
             on_step(epoch, len(values), values[-1])
-    return math.fsum(values) / len(values)
+    finite = [value for value in values if math.isfinite(value)]
+    if not finite:
+        raise InvalidInputError(f"the loss is {values[-1]} in all of epoch {epoch}: lower the learning rate")
+    return math.fsum(finite) / len(finite)
+
+
+def _finite_gradients(optimiser: torch.optim.Optimizer) -> bool:
+    """Whether the objective replaced the gradients of a loss that is not finite, so that training can go on."""
+    values = (value for group in optimiser.param_groups for value in group["params"])
+    return all(bool(value.grad.isfinite().all()) for value in values if value.grad is not None)
 
 
 def _begin(folder: Path, network: dict[str, Any], facts: dict[str, Any]) -> Record:

@@ -33,10 +33,10 @@ def episode(
     return replace(found, others=images(rest), other_classes=rest) if others else found
 
 
-def network(name: str, *, ways: int = 3, shots: int = 1, **changes: object) -> EpisodicNetwork:
-    """A method's network with weights of the seed 0."""
+def network(name: str, *, ways: int = 3, shots: int = 1, seed: int = 0, **changes: object) -> EpisodicNetwork:
+    """A method's network with weights of the seed."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+        torch.manual_seed(seed)
         return made(name, **changes).build(SHAPE, ways, shots, BASE)
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # The largest entry of a gradient, and then the largest norm of that of a tensor.
 _LARGEST = 0.1
+# The gradient of a linear map's weights, as a share of them, where that of the loss is not finite.
+_SHRINKAGE = 1e-4
 # The smallest deviation of a Gaussian.
 _SMALLEST = 1e-10
 _SCHEDULE = MetaTraining(learning_rate=2.739071e-4, per_step=12)
@@ -57,8 +59,8 @@ class LEO(PretrainedMethod):
     every other data set too, and for tieredImageNet: Adam, twelve episodes a step, gradients clipped to entries and
     then norms of 0.1. There f is a WRN-28-10 with 640 features, the means of its maps; here it is a Conv-4 with 64,
     means too, trained by Adam. Where images are augmented, they are in episodes as well, whereas the authors' features
-    are those of central crops. A loss that is not a number ends the training here; there, such a step shrinks the
-    weights. Rusu, Rao, Sygnowski, Vinyals, Pascanu, Osindero and Hadsell.
+    are those of central crops. Where the steps overflow and a gradient is not finite, a step shrinks the weights of the
+    maps instead, as there. Rusu, Rao, Sygnowski, Vinyals, Pascanu, Osindero and Hadsell.
 
     Parameters
     ----------
@@ -239,6 +241,12 @@ class LatentNetwork(PretrainedNetwork):
         return [{"params": [*self.linear, self.rates, self.fine_rates]}]
 
     def mend_gradients(self) -> None:
-        for value in (*self.linear, self.rates, self.fine_rates):  # each by itself
+        learnt = (*self.linear, self.rates, self.fine_rates)
+        if not all(value.grad.isfinite().all() for value in learnt if value.grad is not None):
+            for value in learnt:  # the steps overflowed: shrink the maps, which leads back to where they do not
+                value.grad = torch.zeros_like(value)
+            for weight in self.linear:
+                weight.grad = _SHRINKAGE * weight.detach()
+        for value in learnt:  # each by itself
             nn.utils.clip_grad_value_(value, _LARGEST)
             nn.utils.clip_grad_norm_(value, _LARGEST)

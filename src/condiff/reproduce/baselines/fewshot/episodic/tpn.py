@@ -11,7 +11,6 @@ from torch.nn import functional
 
 from condiff.errors import InvalidInputError
 from condiff.reproduce.baselines.fewshot.episodic.method import EpisodicMethod, MetaTraining, one_hot, suited
-from condiff.reproduce.baselines.fewshot.problem import squared_distances
 from condiff.reproduce.baselines.method import check_counts
 from condiff.reproduce.pretraining.episodic import Episode, EpisodicNetwork, ImageShape
 
@@ -90,7 +89,10 @@ class PropagationNetwork(EpisodicNetwork):
 
 def neighbour_weights(rows: Tensor, n_neighbors: int) -> Tensor:
     """W of the formula, for points that are divided by their length scales already."""
-    weights = torch.exp(-squared_distances(rows, rows) / (2 * rows.shape[1]))
+    # By differences and not by a matrix product: where a length scale is near zero the rows are so long that rounding
+    # would take a point away from itself, leave it without any weight, and make the propagation divide by zero.
+    distances = torch.cdist(rows, rows, compute_mode="donot_use_mm_for_euclid_dist").square()
+    weights = torch.exp(-distances / (2 * rows.shape[1]))
     nearest = weights.topk(min(n_neighbors, len(rows)), dim=-1).indices
     kept = torch.zeros_like(weights, dtype=torch.bool).scatter_(-1, nearest, True)
     return torch.where(kept | kept.mT, weights, 0.0)
