@@ -4,11 +4,11 @@ BIN := $(VENV)/bin
 PYTHON ?= python3
 PINS := pyproject.toml constraints.txt
 
-.PHONY: demo test browser lint docs bench clean help
+.PHONY: demo test test-portable browser lint docs bench clean help
 .DEFAULT_GOAL := help
 
 help:  ## Show this list.
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 demo: $(VENV)/ready-demo  ## Digits with a few labels a class: a table and a picture, in about a minute.
 	$(BIN)/condiff demo
@@ -17,6 +17,9 @@ demo: $(VENV)/ready-demo  ## Digits with a few labels a class: a table and a pic
 # file stays in one process.
 test: $(VENV)/ready-dev  ## Run the tests on all cores.
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile -m "not slow"
+
+test-portable: $(VENV)/ready-dev  ## Run the tests as other processors would, setting by setting: about an hour.
+	.ci/portable $(BIN)/python
 
 # Debian's Chromium where there is none yet; the tests say so and are skipped where it cannot be had.
 browser: $(VENV)/ready-dev  ## Run the tests of the pages in a real browser, which is installed if need be.

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -178,9 +177,7 @@ def test_pytorch_geometric_data_with_one_edge(attributes: list[list[float]], wei
 
 
 def pytorch_geometric_data() -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the package's own, while it is imported
-        return pytest.importorskip("torch_geometric.data").Data
+    return pytest.importorskip("torch_geometric.data").Data
 
 
 BAD: dict[str, tuple[Any, str]] = {

@@ -285,7 +285,8 @@ def test_every_dataset_has_files_and_every_file_a_dataset() -> None:
 def test_the_pinned_sums_are_those_of_the_data_folder(data_root: Path) -> None:
     lines = (data_root / "SHA256SUMS").read_text().splitlines()
     sums = {name.removeprefix("./"): digest for digest, name in (line.split(maxsplit=1) for line in lines)}
-    assert sums == {name: file.sha256 for name, file in FILES.items() if not name.startswith("cora/")}
+    pinned = {name: file.sha256 for name, file in FILES.items() if not name.startswith("cora/")}
+    assert pinned == {name: sums.get(name) for name in pinned}  # the folder may hold more
 
 
 def test_without_the_wheel_the_public_address_serves(

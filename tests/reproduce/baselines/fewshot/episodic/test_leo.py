@@ -226,7 +226,9 @@ def test_maps_shrink_where_the_steps_overflow() -> None:
     assert not loss.isfinite()
     model.mend_gradients()
     for weight in model.linear:
-        assert float(functional.cosine_similarity(weight.grad.flatten(), weight.detach().flatten(), dim=0)) > 0.99
+        assert (
+            float(functional.cosine_similarity(weight.grad.flatten(), weight.detach().flatten(), dim=0)) > 0.9
+        )  # clipped
         assert 0 < float(weight.grad.norm()) <= 0.1 + 1e-6
     assert not model.rates.grad.any() and not model.fine_rates.grad.any()
 
