@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 PYTHON ?= python3
 PINS := pyproject.toml constraints.txt
 
-.PHONY: demo test test-portable browser lint docs bench clean help
+.PHONY: demo test test-portable browser lint docs package bench clean help
 .DEFAULT_GOAL := help
 
 help:  ## Show this list.
@@ -35,6 +35,15 @@ lint: $(VENV)/ready-dev  ## Style, strict types and the layers of the house.
 
 docs: $(VENV)/ready-docs  ## Build the documentation site into site/.
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+# The wheel as a user gets it: alone in an environment of its own, where nothing but what it asks for is installed.
+package: $(VENV)/ready-dev  ## Build the distribution, check it, and run the demo from it in an empty environment.
+	rm -rf dist build/empty
+	$(BIN)/python -m build --no-isolation --outdir dist . >/dev/null
+	$(BIN)/twine check --strict dist/*
+	$(PYTHON) -m venv build/empty
+	build/empty/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt dist/*.whl
+	cd build/empty && bin/condiff demo --draws 2 --out demo && test -s demo/accuracy.json -a -s demo/accuracy-against-time.png
 
 bench: $(VENV)/ready-bench  ## The benchmarks, one after another.
 	for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done

@@ -160,7 +160,7 @@ def _geometric() -> Any:
             warnings.simplefilter("ignore")  # of torch, at the import
             return importlib.import_module("torch_geometric.nn")
     except ImportError as error:
-        raise MissingDependencyError("this method needs torch_geometric: pip install 'condiff[baselines]'") from error
+        raise MissingDependencyError("this method needs torch_geometric: pip install 'condiff[bench]'") from error
 
 
 def _adjacency(given: Graph) -> torch.Tensor:
