@@ -178,8 +178,10 @@ def _download(file: DataFile) -> Path:
     except CondiffError:
         raise
     except OSError as error:
-        message = f"cannot write {target} ({error.strerror or error}): set CONDIFF_CACHE to a folder with room that you may write to"
-        raise DataUnavailableError(message) from error
+        raise DataUnavailableError(
+            f"cannot write {target} ({error.strerror or error}): "
+            "set CONDIFF_CACHE to a folder with room that you may write to"
+        ) from error
     why = "; ".join(problems) or f"no public address serves these bytes (made from: {_origin(file)})"
     where = (
         f"or get it from {file.address} and put it at {target}"
