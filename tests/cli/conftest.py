@@ -121,6 +121,24 @@ def flowers(tmp_path: Path) -> Path:
     return write_rows(tmp_path / "flowers.csv", flower_rows())
 
 
+@pytest.fixture
+def club(tmp_path: Path) -> Path:
+    """Zachary's karate club as a folder with nodes and edges, the two leaders labelled, and the truth beside it."""
+    import networkx as nx
+
+    graph = nx.karate_club_graph()
+    folder = tmp_path / "club"
+    folder.mkdir()
+    side = {node: graph.nodes[node]["club"] for node in graph}
+    rows: list[dict[str, object]] = [
+        {"id": node, "label": side[node] if node in (0, 33) else "", "friends": graph.degree(node)} for node in graph
+    ]
+    write_rows(folder / "nodes.csv", rows)
+    write_rows(folder / "edges.csv", [{"source": a, "target": b} for a, b in graph.edges])
+    write_rows(folder / "truth.csv", [{"id": node, "side": side[node]} for node in graph])
+    return folder
+
+
 @pytest.fixture(scope="session")
 def village(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two communities of 30 nodes with words of their own, in the common benchmark format."""

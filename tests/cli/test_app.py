@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Run
 
 from condiff import __version__
-from condiff.cli import fit
 from condiff.errors import InvalidFileError
 
 
@@ -35,12 +36,10 @@ def test_help_of_a_command_shows_an_example(condiff: Run, command: str) -> None:
     [["fti"], ["fit", "--colour", "red"], ["--colour"], ["fit"], ["fit", "x.csv", "--target", "y"], ["certify"]],
     ids=" ".join,
 )
-def test_what_the_command_line_does_not_know_ends_with_2(condiff: Run, arguments: list[str]) -> None:
-    result = condiff(*arguments)
-    assert result.code == 2
-    assert result.out == ""
-    assert "Usage" in result.err
-    assert "Traceback" not in result.err
+def test_what_the_command_line_does_not_know_is_one_line(condiff: Run, arguments: list[str]) -> None:
+    condiff(*arguments).assert_failed(
+        f"see condiff{' ' + arguments[0] if arguments[0] in ('fit', 'certify') else ''} --help"
+    )
 
 
 def test_without_a_command_the_help_is_shown(condiff: Run) -> None:
@@ -76,12 +75,59 @@ def test_what_the_system_refuses_is_one_line_too(condiff: Run, flowers: Path) ->
     condiff("fit", flowers, "--target", "species", "--out", in_a_file).assert_failed("flowers.csv")
 
 
-def test_an_interruption_is_no_traceback(condiff: Run, flowers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("command", "message"), [("fit", "stopped; nothing was written"), ("certify", "condiff: error: stopped\n")]
+)
+def test_an_interruption_says_so(
+    condiff: Run, flowers: Path, monkeypatch: pytest.MonkeyPatch, command: str, message: str
+) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(fit, "read_table", interrupted)
-    result = condiff("fit", flowers, "--target", "species", "--out", flowers.with_name("m"))
-    assert result.code == 130
-    assert "Traceback" not in result.err
-    assert not flowers.with_name("m").exists()
+    monkeypatch.setattr("condiff.cli.inputs.read_table", interrupted)
+    monkeypatch.setattr("condiff.readers.npz_graph.load_npz_graph", interrupted)
+    monkeypatch.setattr("condiff.reproduce.datasets.graphs.load_npz_graph", interrupted)
+    rest = ["--target", "species", "--out", flowers.with_name("m")] if command == "fit" else []
+    result = condiff(command, flowers if command == "fit" else "x.npz", *rest)
+    assert (result.code, result.out) == (130, "")
+    assert message in result.err
+    assert len(result.err.splitlines()) == 1
+    assert [path.name for path in flowers.parent.iterdir()] == ["flowers.csv"]
+
+
+HEAVY = ("torch", "sklearn", "scipy", "pandas", "pyarrow")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["fit", "nowhere.csv", "--target", "y", "--out", "m"],
+        ["fit", "flowers.csv", "--target", "specie", "--out", "m"],
+        ["fit", "flowers.csv", "--target", "species", "--out", "m", "--drop", "colour"],
+        ["fit", "flowers.csv", "--target", "species", "--out", "m", "--keep", "colour"],
+        ["fit", "broken.csv", "--target", "y", "--out", "m"],
+        ["fit", "infinite.csv", "--target", "y", "--out", "m"],
+        ["fit", "one.csv", "--target", "y", "--out", "m"],
+        ["predict", "nowhere", "flowers.csv", "--out", "a.csv"],
+        ["predict", "flowers.csv", "flowers.csv", "--out", "flowers.csv"],
+        ["fit", "--colour"],
+    ],
+    ids=lambda arguments: " ".join(arguments[:4]),
+)
+def test_an_error_in_the_input_imports_nothing_large(flowers: Path, arguments: list[str]) -> None:
+    (flowers.parent / "broken.csv").write_text("a,y\n1\n")
+    (flowers.parent / "infinite.csv").write_text("a,y\n1,u\ninf,v\n2,u\n")
+    (flowers.parent / "one.csv").write_text("a,y\n1,u\n2,u\n")
+    program = (
+        "import sys, atexit\n"
+        f"atexit.register(lambda: print([name for name in {HEAVY} if name in sys.modules]))\n"
+        f"sys.argv = {['condiff', *arguments]}\n"
+        "from condiff.cli.app import main; main()"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=flowers.parent, check=False
+    )
+    assert found.returncode == 2, found.stderr
+    assert found.stderr.startswith("condiff: error: ")
+    assert len(found.stderr.splitlines()) == 1
+    assert found.stdout == "[]\n"

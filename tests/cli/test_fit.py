@@ -12,7 +12,6 @@ from sklearn.datasets import load_iris
 from tests.cli.conftest import Run, flower_rows, species_of, write_rows
 
 from condiff import COINClassifier, COINRegressor, load
-from condiff.cli import fit
 
 
 def test_it_says_what_it_did_and_writes_the_model(condiff: Run, flowers: Path) -> None:
@@ -163,16 +162,19 @@ def test_errors_are_one_line_and_nothing_is_written(
 def test_a_folder_with_other_content_is_left_alone_before_any_work(
     condiff: Run, flowers: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fit, "read_table", None)  # would fail if it were called
+    monkeypatch.setattr("condiff.cli.inputs.read_table", None)  # would fail if it were called
     result = condiff("fit", flowers, "--target", "species", "--out", flowers.parent)
     result.assert_failed("exists and is not a condiff model")
     assert content(flowers.parent) == ["flowers.csv"]
 
 
-def test_fitting_again_replaces_the_model(condiff: Run, flowers: Path) -> None:
+def test_fitting_again_replaces_the_model_only_by_force(condiff: Run, flowers: Path) -> None:
     out = flowers.with_name("model")
-    for seed in (1, 2):
-        assert condiff("fit", flowers, "--target", "species", "--out", out, "--seed", seed).code == 0
+    assert condiff("fit", flowers, "--target", "species", "--out", out, "--seed", 1).code == 0
+    again = ("fit", flowers, "--target", "species", "--out", out, "--seed", 2)
+    condiff(*again).assert_failed("holds a model already", "--force")
+    assert load(out).random_state == 1
+    assert condiff(*again, "--force").code == 0
     assert load(out).random_state == 2
     shutil.rmtree(out)
     assert content(flowers.parent) == ["flowers.csv"]
@@ -191,3 +193,214 @@ def test_a_class_called_minus_one_is_a_class(condiff: Run, tmp_path: Path) -> No
     model = load(out)
     assert model.classes_.tolist() == [-1, 0, 1]
     assert model.transduction_.tolist() == [number % 3 - 1 for number in range(90)]
+
+
+# ---- what a score is worth ---------------------------------------------------------------------------------------
+
+
+def test_the_score_stands_beside_that_of_the_commonest_class(condiff: Run, tmp_path: Path) -> None:
+    rows = flower_rows(60)
+    for row in rows:  # setosa is left, the others become one class
+        row["species"] = {"": "", "setosa": "setosa"}.get(str(row["species"]), "other")
+    table = write_rows(tmp_path / "f.csv", rows)
+    result = condiff("fit", table, "--target", "species", "--out", tmp_path / "model")
+    assert "always 'other' would be 6" in result.out
+    assert "of each class: other 100 %, setosa 100 %" in result.out
+    assert "no better" not in result.out
+    [summary] = json.loads(condiff("fit", table, "--target", "species", "--out", tmp_path / "two", "--json").out)
+    assert (summary["always"], summary["better"]) == ("other", True)
+    assert 0.6 < summary["always_score"] < 0.75
+
+
+def test_a_score_no_better_than_that_is_said_plainly(condiff: Run, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows: list[dict[str, object]] = [
+        {"x": rng.normal(), "y": rng.normal(), "kind": "b" if i % 4 == 0 else "a", "size": rng.normal()}
+        for i in range(120)
+    ]
+    table = write_rows(tmp_path / "noise.csv", rows)
+    result = condiff("fit", table, "--target", "kind", "--drop", "size", "--out", tmp_path / "model")
+    assert "this is no better than always answering 'a'" in result.out
+    result = condiff("fit", table, "--target", "size", "--drop", "kind", "--out", tmp_path / "values")
+    assert "always the mean would be 0" in result.out
+    assert "this is no better than always answering the mean" in result.out
+
+
+# ---- tables as they are ------------------------------------------------------------------------------------------
+
+
+def german(rows: int = 120) -> str:
+    """A semicolon table with decimal commas, dates with the day first, units, strays and an umlaut."""
+    rng = np.random.default_rng(0)
+    lines = ["Kunde;Umsatz;Seit;Rabatt;Ort;Klasse"]
+    for i in range(rows):
+        k = i % 3
+        pay = f"{1000 * k + rng.normal(0, 90):.2f}".replace(".", ",")
+        off = "-" if i % 17 == 5 else f"{10 * k + i % 4} %"
+        place = ["Köln", "Bonn", "Aachen"][k]
+        kind = ["gut", "mittel", "schlecht"][k] if i < 45 else ""
+        lines.append(f"K{i:03};{pay};{1 + i % 28:02}.03.20{10 + k};{off};{place};{kind}")
+    return "\n".join(lines) + "\n"
+
+
+def test_a_table_as_it_comes_out_of_a_german_office(condiff: Run, tmp_path: Path) -> None:
+    (tmp_path / "kunden.csv").write_bytes(german().encode("latin-1"))
+    result = condiff("fit", tmp_path / "kunden.csv", "--target", "Klasse", "--out", tmp_path / "model")
+    assert (result.code, result.err) == (0, "")
+    for part in (
+        "read as Latin-1 (Windows-1252)",
+        "semicolons separate the cells",
+        "'Umsatz': number, standardised (decimal comma)",
+        "'Seit': date, days since 2010-03-01",
+        "'Rabatt': number in %, standardised",
+        "cells such as '-' count as missing",
+        "'Ort': category, 3 levels one-hot",
+        "'Kunde' names the rows in the answers",
+        "100.0 % accuracy",
+    ):
+        assert part in result.out
+    assert load(tmp_path / "model").transduction_.tolist() == ["gut", "mittel", "schlecht"] * 40
+
+
+@pytest.mark.parametrize("suffix", ["tsv", "txt", "csv.gz", "zip", "json", "jsonl", "xlsx", "parquet", "feather"])
+def test_every_kind_of_file(condiff: Run, flowers: Path, suffix: str) -> None:
+    import gzip
+    import zipfile
+
+    frame = pd.read_csv(flowers, keep_default_na=True)
+    table = flowers.with_name(f"t.{suffix}")
+    if suffix in ("tsv", "txt"):
+        frame.to_csv(table, sep="\t", index=False)
+    elif suffix == "csv.gz":
+        table.write_bytes(gzip.compress(flowers.read_bytes()))
+    elif suffix == "zip":
+        with zipfile.ZipFile(table, "w") as archive:
+            archive.write(flowers, "flowers.csv")
+    elif suffix in ("json", "jsonl"):
+        frame.to_json(table, orient="records", lines=suffix == "jsonl")
+    elif suffix == "xlsx":
+        frame.to_excel(table, index=False)
+    else:
+        getattr(frame, f"to_{suffix}")(table)
+    out = flowers.with_name("model")
+    result = condiff("fit", table, "--target", "species", "--out", out, "--layers", 5)
+    assert (result.code, result.err) == (0, "")
+    assert condiff("fit", flowers, "--target", "species", "--out", flowers.with_name("csv"), "--layers", 5).code == 0
+    assert (load(out).transduction_ == load(flowers.with_name("csv")).transduction_).all()
+
+
+def test_slips_in_the_target_are_pointed_out(condiff: Run, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    kinds = ["Yes", "No "] * 15 + ["yes", "?", "?", "unknown", "maybe"] + [""] * 30
+    rows: list[dict[str, object]] = [{"x": rng.normal(), "y": rng.normal(), "kind": kind} for kind in kinds]
+    table = write_rows(tmp_path / "t.csv", rows)
+    result = condiff("fit", table, "--target", "kind", "--out", tmp_path / "model")
+    assert result.code == 0
+    for part in (
+        "'?' (2 rows) is learnt as a class",
+        "--unlabelled 'unknown'",
+        "'Yes' (15 rows) and 'yes' (1 row) are learnt as different classes",
+        "class 'maybe' has a single labelled row",
+        "No 15",
+    ):
+        assert part in result.out
+    options = ["--unlabelled", "?", "--unlabelled", "unknown", "--json"]
+    [summary] = json.loads(condiff("fit", table, "--target", "kind", "--out", tmp_path / "two", *options).out)
+    assert set(summary["labelled"]) == {"Yes", "No", "yes", "maybe"}
+
+
+def test_labels_that_are_all_minus_one(condiff: Run, tmp_path: Path) -> None:
+    table = write_rows(tmp_path / "t.csv", [{"x": i / 7, "kind": -1} for i in range(20)])
+    condiff("fit", table, "--target", "kind", "--out", tmp_path / "m").assert_failed(
+        "is -1 in every row", "no row is labelled"
+    )
+
+
+def test_infinity_is_an_error_that_names_its_row(condiff: Run, tmp_path: Path) -> None:
+    table = write_rows(tmp_path / "t.csv", [{"x": "inf" if i == 6 else i / 7, "kind": i % 2} for i in range(20)])
+    failed = condiff("fit", table, "--target", "kind", "--out", tmp_path / "m")
+    failed.assert_failed("column 'x', row 7: 'inf' is infinite: mend the cell or leave it empty")
+
+
+# ---- settings ----------------------------------------------------------------------------------------------------
+
+
+def test_class_weights_reach_the_model_by_name(condiff: Run, flowers: Path) -> None:
+    fit = ("fit", flowers, "--target", "species", "--out", flowers.with_name("model"))
+    assert condiff(*fit, "--class-weight", "setosa=2,virginica=0.5").code == 0
+    assert load(flowers.with_name("model")).class_weight == {0: 2.0, 2: 0.5}
+    assert condiff(*fit, "--class-weight", "balanced", "--graph", "knn", "--force").code == 0
+    assert load(flowers.with_name("model")).class_weight == "balanced"
+
+
+def test_settings_are_handed_on(condiff: Run, flowers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Seen(Exception):
+        pass
+
+    class Estimator:
+        def __init__(self, **options: object) -> None:
+            raise Seen(options)
+
+        @staticmethod
+        def _get_param_names() -> list[str]:
+            return ["base", "graph", "class_prior", "class_weight", "random_state"]
+
+    monkeypatch.setattr("condiff.estimators.COINClassifier", Estimator)
+    with pytest.raises(Seen) as seen:
+        options = ["--base", "forest", "--graph", "learned", "--prior", "setosa=0.2,versicolor=0.8"]
+        condiff("fit", flowers, "--target", "species", "--out", flowers.with_name("m"), *options)
+    assert seen.value.args == (
+        {"random_state": 0, "base": "forest", "graph": "learned", "class_prior": {0: 0.2, 1: 0.8}},
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        (["--class-weight", "heavy"], ["--class-weight must be balanced or CLASS=NUMBER", "'heavy'"]),
+        (["--class-weight", "setosa=-1"], ["'setosa=-1' is not CLASS=NUMBER"]),
+        (["--class-weight", "rose=1"], ["there is no class 'rose': the classes are 'setosa'"]),
+        (["--prior", "even"], ["--prior must be labels or uniform or"]),
+        (["--graph", "spaghetti"], ["'graph'", "'spaghetti'"]),
+        (["--id", "name"], ["no column 'name'"]),
+        (
+            ["--task", "regression", "--target", "petal_width", "--class-weight", "balanced"],
+            ["does not apply to a regression"],
+        ),
+        (["--edges", "none.csv"], ["none.csv does not exist"]),
+    ],
+    ids=lambda value: " ".join(value[:2]) if value[0].startswith("--") else "",
+)
+def test_settings_that_cannot_be(condiff: Run, flowers: Path, options: list[str], parts: list[str]) -> None:
+    out = flowers.with_name("m")
+    condiff("fit", flowers, "--target", "species", "--out", out, *options).assert_failed(*parts)
+    assert not out.exists()
+
+
+# ---- a graph of one's own ----------------------------------------------------------------------------------------
+
+
+def test_a_folder_with_nodes_and_edges(condiff: Run, club: Path) -> None:
+    result = condiff("fit", club, "--drop", "friends", "--out", club / "model")
+    assert (result.code, result.err) == (0, "")
+    assert "34 points, 78 edges" in result.out
+    model = load(club / "model")
+    sides = pd.read_csv(club / "truth.csv")["side"]
+    assert (model.transduction_ == sides).mean() > 0.85
+
+
+@pytest.mark.parametrize("features", [True, False])
+def test_edges_beside_a_table(condiff: Run, club: Path, features: bool) -> None:
+    table = club / "people.csv"
+    frame = pd.read_csv(club / "nodes.csv").rename(columns={"id": "person", "label": "side"})
+    (frame if features else frame[["person", "side"]]).to_csv(table, index=False)
+    options = ["--target", "side", "--id", "person", "--edges", club / "edges.csv"]
+    result = condiff("fit", table, *options, "--out", club / "model")
+    assert (result.code, result.err) == (0, "")
+    assert "78 edges" in result.out
+    assert load(club / "model").graph == "precomputed"
+    failed = condiff("fit", table, *options[:2], *options[4:], "--out", club / "m")
+    failed.assert_failed("has no column of ids, which edges need: name it with --id COLUMN") if not features else None
+    condiff("fit", table, *options, "--graph", "knn", "--out", club / "m").assert_failed("exclude each other")
+    (club / "edges.csv").write_text("source,target\n0,99\n")
+    condiff("fit", table, *options, "--out", club / "m").assert_failed("line 2: there is no node '99' in people.csv")

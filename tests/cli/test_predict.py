@@ -39,12 +39,13 @@ def test_the_answers_have_ids_labels_and_probabilities(condiff: Run, fitted: Pat
     assert "150 rows: setosa" in result.out
     assert f"written to {tmp_path / 'answers.csv'}" in result.out
     rows = read_rows(tmp_path / "answers.csv")
-    assert list(rows[0]) == ["id", "label", "confidence", *(f"p_{kind}" for kind in KINDS)]
+    assert list(rows[0]) == ["id", "label", "confidence", "given", "model_says", *(f"p_{kind}" for kind in KINDS)]
     assert [row["id"] for row in rows] == [row["id"] for row in flower_rows()]
     for row in rows:
         p = {kind: float(row[f"p_{kind}"]) for kind in KINDS}
         assert sum(p.values()) == pytest.approx(1, abs=3e-6)
-        assert p[row["label"]] == max(p.values()) == float(row["confidence"])
+        assert p[row["label"]] == float(row["confidence"])
+        assert p[row["model_says"] or row["label"]] == max(p.values())
 
 
 def test_rows_of_the_fit_get_their_fitted_answer_in_any_order(condiff: Run, fitted: Path, tmp_path: Path) -> None:
@@ -91,7 +92,7 @@ def test_json_is_one_list_and_nothing_else(condiff: Run, fitted: Path, tmp_path:
 def test_the_script_does_it_too(script: Run, fitted: Path, tmp_path: Path) -> None:
     result = script("predict", fitted / "model", fitted / "flowers.csv", "--out", tmp_path / "answers.csv")
     assert (result.code, result.err) == (0, "")
-    labels = [row["label"] for row in read_rows(tmp_path / "answers.csv")]
+    labels = [row["model_says"] or row["label"] for row in read_rows(tmp_path / "answers.csv")]
     assert labels == load(fitted / "model").transduction_.tolist()
 
 
@@ -107,7 +108,8 @@ def test_npz_round_trip(condiff: Run, tmp_path: Path, form: str) -> None:
     assert condiff("predict", tmp_path / "model", tmp_path / "iris.npz", "--out", tmp_path / "answers.csv").code == 0
     answers = read_rows(tmp_path / "answers.csv")
     assert [row["id"] for row in answers] == ids.tolist()
-    assert [int(row["label"]) for row in answers] == load(tmp_path / "model").transduction_.tolist()
+    said = [int(row["model_says"] or row["label"]) for row in answers]
+    assert said == load(tmp_path / "model").transduction_.tolist()
 
 
 def test_regression_writes_values(condiff: Run, tmp_path: Path) -> None:
@@ -122,10 +124,16 @@ def test_regression_writes_values(condiff: Run, tmp_path: Path) -> None:
     assert result.code == 0
     assert "150 rows: values from" in result.out
     answers = read_rows(tmp_path / "answers.csv")
-    assert list(answers[0]) == ["id", "value"]
-    values = [float(row["value"]) for row in answers]
-    assert values == load(tmp_path / "model").transduction_.tolist()
-    assert np.abs(np.array(values) - truth).mean() < 0.3
+    assert list(answers[0]) == ["id", "value", "low", "high", "given", "model_says"]
+    model = load(tmp_path / "model").transduction_.tolist()
+    for row, said, true in zip(answers, model, truth, strict=True):
+        given = row["given"] != ""
+        assert float(row["value"]) == (true if given else said)
+        assert (float(row["given"]), float(row["model_says"])) == (true, said) if given else row["model_says"] == ""
+        assert float(row["low"]) < said < float(row["high"])
+    held = [float(row["low"]) <= true <= float(row["high"]) for row, true in zip(answers, truth, strict=True)]
+    assert np.mean(held) > 0.8
+    assert np.abs(np.array([float(row["value"]) for row in answers]) - truth).mean() < 0.3
 
 
 @pytest.mark.parametrize(
@@ -183,3 +191,138 @@ def test_a_write_that_fails_in_the_middle_leaves_the_old_answers(
     result.assert_failed("no space left on device")
     assert [path.name for path in tmp_path.iterdir()] == ["answers.csv"]
     assert (tmp_path / "answers.csv").read_text() == "old"
+
+
+def test_an_output_that_is_an_input_is_refused(condiff: Run, fitted: Path, tmp_path: Path) -> None:
+    table = tmp_path / "flowers.csv"
+    shutil.copy(fitted / "flowers.csv", table)
+    before = table.read_bytes()
+    (tmp_path / "link.csv").symlink_to(table)
+    (tmp_path / "hard.csv").hardlink_to(table)
+    (tmp_path / "sub").mkdir()
+    for out in (table, tmp_path / "link.csv", tmp_path / "hard.csv", tmp_path / "sub" / ".." / "flowers.csv"):
+        condiff("predict", fitted / "model", table, "--out", out).assert_failed("is also an input, which would be lost")
+        assert table.read_bytes() == before
+
+
+def test_given_labels_stay_and_disagreement_shows(condiff: Run, fitted: Path, tmp_path: Path) -> None:
+    rows = flower_rows()
+    wrong = next(row for row in rows if row["species"] == "setosa")
+    wrong["species"] = "virginica"
+    rows[-1]["species"] = "rose"
+    table = write_rows(tmp_path / "t.csv", rows)
+    result = condiff("predict", fitted / "model", table, "--out", tmp_path / "a.csv")
+    assert "22 labels were given and stay; the model would say otherwise for" in result.out
+    answers = {row["id"]: row for row in read_rows(tmp_path / "a.csv")}
+    for row in rows:
+        answer = answers[str(row["id"])]
+        assert answer["given"] == row["species"]
+        if row["species"]:
+            assert answer["label"] == row["species"]
+        else:
+            assert answer["model_says"] == ""
+    assert answers[str(wrong["id"])]["model_says"] == "setosa"
+    assert float(answers[str(wrong["id"])]["confidence"]) < 0.5
+    assert answers[str(rows[-1]["id"])]["confidence"] == ""
+    assert answers[str(rows[-1]["id"])]["model_says"] in KINDS
+
+
+def test_chosen_columns_and_all_columns(condiff: Run, fitted: Path, tmp_path: Path) -> None:
+    rows = flower_rows()
+    for number, row in enumerate(rows):
+        row["label"] = f"tag {number}"
+    table, out = write_rows(tmp_path / "t.csv", rows), tmp_path / "a.csv"
+    assert condiff("predict", fitted / "model", table, "--out", out, "--id", "size", "--id", "id").code == 0
+    assert list(read_rows(out)[0])[:3] == ["size", "id", "label"]
+    assert condiff("predict", fitted / "model", table, "--out", out, "--keep-columns").code == 0
+    answers = read_rows(out)
+    kept = [name for name in rows[0] if name not in ("species", "label")]
+    assert list(answers[0])[: len(kept) + 2] == [*kept, "label (table)", "label"]
+    for row, answer in zip(rows, answers, strict=True):
+        assert [answer[name] for name in kept] == [str(row[name]) for name in kept]
+        assert answer["label (table)"] == row["label"]
+    parquet = tmp_path / "a.parquet"
+    assert condiff("predict", fitted / "model", table, "--out", parquet, "--keep-columns").code == 0
+    assert pd.read_parquet(parquet)["sepal_width"].isna().sum() == 15
+    condiff("predict", fitted / "model", table, "--out", out, "--id", "nmae").assert_failed("no column 'nmae'")
+
+
+def test_a_repeated_column_is_no_id(condiff: Run, tmp_path: Path) -> None:
+    rows = [{"shop_id": i % 5, "x": i / 7, "kind": "ab"[i % 2]} for i in range(40)]
+    table = write_rows(tmp_path / "t.csv", rows)
+    assert condiff("fit", table, "--target", "kind", "--out", tmp_path / "m").code == 0
+    assert condiff("predict", tmp_path / "m", table, "--out", tmp_path / "a.csv").code == 0
+    assert [row["row"] for row in read_rows(tmp_path / "a.csv")] == [str(i + 1) for i in range(40)]
+
+
+def test_what_is_unusual_is_counted(condiff: Run, fitted: Path, tmp_path: Path) -> None:
+    rows = flower_rows()
+    for number, row in enumerate(rows):
+        row["size"] = "tiny" if number < 3 else row["size"]
+        row["petal_length"] = 9000 if number == 7 else row["petal_length"]
+        row["sepal_width"] = ""
+    table = write_rows(tmp_path / "t.csv", rows)
+    result = condiff("predict", fitted / "model", table, "--out", tmp_path / "a.csv")
+    assert result.code == 0
+    assert "note: 'size': 3 rows with a category that was not there at fitting ('tiny')" in result.out
+    assert "note: 'petal_length': 1 row far outside of what was seen" in result.out
+    assert "note: 'sepal_width': no value in any row" in result.out
+    [summary] = json.loads(condiff("predict", fitted / "model", table, "--out", tmp_path / "a.csv", "--json").out)
+    assert len(summary["notes"]) == 3
+
+
+@pytest.mark.parametrize("features", [True, False])
+def test_new_nodes_are_answered_through_their_edges(condiff: Run, club: Path, features: bool) -> None:
+    frame, edges = pd.read_csv(club / "nodes.csv"), pd.read_csv(club / "edges.csv")
+    truth = pd.read_csv(club / "truth.csv")["side"]
+    if not features:
+        frame = frame[["id", "label"]]
+    fitted = frame["id"] < 30
+    known = edges[(edges["source"] < 30) & (edges["target"] < 30)]
+    frame.loc[:, "label"] = np.where(frame["id"].isin([0, 32, 24]), truth, None)
+    frame[fitted].to_csv(club / "some.csv", index=False)
+    known.to_csv(club / "some-edges.csv", index=False)
+    frame.to_csv(club / "all.csv", index=False)
+    fit = ("fit", club / "some.csv", "--target", "label", "--edges", club / "some-edges.csv", "--out", club / "model")
+    assert condiff(*fit).code == 0
+    arguments = ("predict", club / "model", club / "all.csv", "--out", club / "a.csv")
+    result = condiff(*arguments, "--edges", club / "edges.csv")
+    assert (result.code, result.err) == (0, "")
+    assert "edges between new rows are left out" in result.out
+    answers = pd.read_csv(club / "a.csv")
+    model = load(club / "model")
+    said = answers["model_says"].astype(object).fillna(answers["label"])
+    assert said[fitted].tolist() == model.transduction_.tolist()
+    again = pd.read_csv(club / "a.csv")[["p_Mr. Hi", "p_Officer"]].to_numpy()
+    np.testing.assert_allclose(again[fitted], model.predict_proba(model._domain.points), atol=1e-6)
+    assert (answers["label"] == truth)[~fitted].mean() >= 0.5
+    result = condiff(*arguments)
+    if features:
+        assert "base" in result.err
+    else:
+        result.assert_failed("4 new rows: give their edges with --edges")
+
+
+def test_edges_go_with_a_model_of_edges(condiff: Run, fitted: Path, club: Path) -> None:
+    failed = condiff(
+        "predict", fitted / "model", fitted / "flowers.csv", "--edges", club / "edges.csv", "--out", club / "a.csv"
+    )
+    failed.assert_failed("this model was fitted without edges")
+
+
+def test_a_model_whose_description_was_forged(condiff: Run, fitted: Path, tmp_path: Path) -> None:
+    from condiff.files import _checksum
+
+    for number, (key, value) in enumerate(
+        [("ids", 7), ("id_columns", [1]), ("edges", "yes"), ("interval", {}), ("encoder", []), ("target", None)]
+    ):
+        folder = tmp_path / str(number)
+        shutil.copytree(fitted / "model", folder)
+        content = json.loads((folder / "model.json").read_text())
+        del content["checksum"]
+        content["metadata"][key] = value
+        content["checksum"] = _checksum(content)
+        (folder / "model.json").write_text(json.dumps(content))
+        condiff("predict", folder, fitted / "flowers.csv", "--out", tmp_path / "a.csv").assert_failed(
+            "fit the model again"
+        )

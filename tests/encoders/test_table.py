@@ -83,7 +83,7 @@ def test_a_messy_table_in_words() -> None:
     assert lines["price"].startswith("'price': number in $, standardised (1 missing filled with the median")
     assert lines["price"].endswith("'-' counts as missing)")
     assert lines["patient_id"] == "'patient_id': id, left out (an id, different in every row)"
-    assert lines["name"] == "'name': text, left out (nearly every value is different)"
+    assert lines["name"] == "'name': code, left out (nearly every value is different)"
     assert "free text is not read yet" in lines["story"]
     assert "condiff fewshot" in lines["photo"]
     assert lines["unit"] == "'unit': constant, left out (the same value in every row)"

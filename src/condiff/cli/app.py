@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -71,6 +71,12 @@ def _options(
     """Options that come before the command's name."""
 
 
+_INTERRUPTED = 130
+#: Commands that write all of their result at the end, or nothing.
+_ALL_OR_NOTHING = ("fit", "predict", "forecast", "fewshot")
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer exports only what is made of it
+
+
 def main() -> None:
     """Entry point of the ``condiff`` script."""
     if not sys.stdout.isatty():
@@ -84,17 +90,27 @@ def main() -> None:
         if not debug:
             warnings.showwarning = warning_line
         try:
-            app(args=arguments, prog_name="condiff")
-        except CondiffError as error:
+            code = app(args=arguments, prog_name="condiff", standalone_mode=False)
+        except (CondiffError, OSError) as error:  # OSError: a folder that cannot be written, a full disk
             if debug:
                 raise
             error_line(str(error))
             sys.exit(2)
-        except OSError as error:  # a folder that cannot be written, a full disk
-            if debug:
-                raise
-            error_line(str(error))
+        except (KeyboardInterrupt, typer.Abort):
+            code = _INTERRUPTED
+        except _UsageError as error:
+            _say_usage(error)
             sys.exit(2)
-        except KeyboardInterrupt:
-            error_line("interrupted")
-            sys.exit(130)
+    if code == _INTERRUPTED:  # typer turns Ctrl-C into this code
+        nothing = arguments and arguments[0] in _ALL_OR_NOTHING
+        error_line("stopped; nothing was written" if nothing else "stopped")
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _say_usage(error: Any) -> None:
+    """A wrong use of the command line as one line; the help where nothing was asked for."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+        return
+    command = error.ctx.command_path if error.ctx is not None else "condiff"
+    error_line(f"{error.format_message().rstrip('.')}; see {command} --help")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,25 +14,44 @@ import typer
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from condiff.cli.output import console, print_json, typed
-from condiff.encoders.columns import learn_columns
+from condiff.cli.inputs import (
+    DATA_HELP,
+    EDGES_HELP,
+    FitFacts,
+    check_model_folder,
+    choice_or_shares,
+    id_columns,
+    open_data,
+    row_index,
+)
+from condiff.cli.output import console, print_json, typed, working
+from condiff.encoders.columns import DroppedColumn, learn_columns
 from condiff.errors import InvalidInputError
-from condiff.readers.tables import read_table
-from condiff.readers.targets import encode_classes, infer_task, regression_values
+from condiff.readers.targets import Label, class_slips, encode_classes, infer_task, regression_values
 
 if TYPE_CHECKING:
     from condiff.estimators import COINClassifier, COINRegressor
 
+#: The share of true values that an interval of a regression is to hold.
+COVERAGE = 0.9
+# A class is reported on its own where the largest has this many times the labels of the smallest.
+_UNEQUAL = 1.5
+_FEWEST_RESIDUALS = 10
+
 
 def command(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="A CSV, TSV, Parquet, NPZ or NPY file.")],
-    target: Annotated[
-        str, typer.Option(metavar="COLUMN", help="The column to learn; leave its cells empty where you do not know.")
-    ],
+    data: Annotated[Path, typer.Argument(metavar="DATA", help=DATA_HELP)],
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write the model.")],
+    target: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="The column to learn; leave its cells empty where you do not know."),
+    ] = None,
     task: Annotated[
         str, typer.Option(help="classification, regression, or auto: numbers with fractions are a regression.")
     ] = "auto",
+    unlabelled: Annotated[
+        list[str] | None, typer.Option(metavar="WORD", help="A word in the target that means: not known.")
+    ] = None,
     drop: Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Do not learn from this column.")] = None,
     keep: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN", help="Learn from this column even if it looks like an id.")
@@ -37,77 +59,115 @@ def command(
     categorical: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN", help="Numbers in this column are names, such as zip codes.")
     ] = None,
-    n_neighbors: Annotated[int, typer.Option(min=2, help="Neighbours that a point is joined to, itself counted.")] = 12,
+    id: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="This column names the rows; it is not learnt from.")
+    ] = None,
+    edges: Annotated[Path | None, typer.Option(metavar="FILE", help=EDGES_HELP)] = None,
+    base: Annotated[str | None, typer.Option(metavar="NAME", help="What answers before the diffusion.")] = None,
+    graph: Annotated[str | None, typer.Option(metavar="NAME", help="How rows are joined.")] = None,
+    class_weight: Annotated[
+        str | None, typer.Option(metavar="WEIGHTS", help="balanced, or yes=2,no=1: how much each class counts.")
+    ] = None,
+    prior: Annotated[
+        str | None,
+        typer.Option(metavar="SHARES", help="labels, uniform, or yes=0.1,no=0.9: how common each class is."),
+    ] = None,
+    n_neighbors: Annotated[
+        int | None, typer.Option(min=2, help="Neighbours that a point is joined to, itself counted.")
+    ] = None,
     layers: Annotated[
         int | None, typer.Option(min=0, help="Diffusion layers; chosen from the graph by default.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the initialisations.")] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Replace a model that is there already.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON list and nothing else.")] = False,
 ) -> None:
     """Learn from a table of which only a few rows are labelled.
 
-    Rows whose target is empty take part: the model diffuses its answers over a graph of all rows. Numeric columns are
-    standardised, categories one-hot encoded, missing values filled and flagged; what was done is printed.
+    Rows whose target is empty take part: the model diffuses its answers over a graph of all rows. Numbers, dates and
+    categories are encoded, missing values filled and flagged, ids left out; what was done is printed.
 
     Example: [bold]condiff fit flowers.csv --target species --out flowers-model[/bold]
     """
-    from condiff.encoders.table import TableEncoder, row_names, table_features
-    from condiff.estimators import COINClassifier, COINRegressor
-    from condiff.estimators.saving import check_folder
-    from condiff.reproduce.provenance import provenance
-
     started = time.perf_counter()
     if task not in ("auto", "classification", "regression"):
         raise InvalidInputError(f"--task must be auto, classification or regression, not {task!r}")
-    check_folder(out)
-    table = read_table(data)
-    values = table.target(target)
-    where = f"target column {target!r} of {data}"
-    encoder = None
-    if table.matrix is None:
-        chosen_columns = {"drop": [target, *(drop or ())], "keep": keep or [], "categorical": categorical or []}
-        encoder = TableEncoder.of(learn_columns(table, **chosen_columns), table.n_rows, **chosen_columns)
-    X = table_features(table, encoder)
-    used = [] if encoder is None else [block.column for block in encoder.blocks_]
-    id_column = table.id_column([*used, target])
+    weights = choice_or_shares(class_weight, ["balanced"], "--class-weight")
+    shares = choice_or_shares(prior, ["labels", "uniform"], "--prior")
+    check_model_folder(out, force)
+    if target is None:
+        if not data.is_dir():
+            raise InvalidInputError("--target is missing: name the column to learn")
+        target = "label"
+    table, edge_file = open_data(data, edges)
+    where = f"target column {target!r} of {table.source}"
+    values = table.target(target, unlabelled or ())
     chosen = infer_task(values) if task == "auto" else task
-    options: dict[str, Any] = {"n_neighbors": n_neighbors, "random_state": seed}
-    if layers is not None:
-        options["layers"] = layers
-    model: COINClassifier | COINRegressor
+    classes: list[Label] = []
+    labels: Any
     if chosen == "classification":
-        codes, classes = encode_classes(values, where)
+        labels, classes = encode_classes(values, where)
         fraction = next((label for label in classes if isinstance(label, float)), None)
         if fraction is not None:
             raise InvalidInputError(f"{where} is continuous ({fraction} is no class): use --task regression")
-        model = COINClassifier(**options).fit(X, codes)
-        # Fitted on codes, because a class of the table may itself be called -1.
-        names = np.array(classes, dtype=object if isinstance(classes[0], str) else None)
-        model.classes_, model.transduction_ = names, names[model.transduction_]
-        labelled = {
-            str(label): int(count) for label, count in zip(classes, np.bincount(codes[codes >= 0]), strict=True)
-        }
+        counts = np.bincount(labels[labels >= 0]).tolist()
+        labelled = {str(label): count for label, count in zip(classes, counts, strict=True)}
+        slips = class_slips(classes, counts)
     else:
-        numbers = regression_values(values, where)
-        model = COINRegressor(**options).fit(X, numbers)
-        labelled = {"values": int(np.isfinite(numbers).sum())}
-    metadata = {
-        "encoder": None if encoder is None else encoder.to_state(),
-        "id_column": id_column,
-        "target": target,
-        "task": chosen,
-        "data": data.name,
-        "ids": row_names(table, id_column),
-        "made": provenance(typed()),
-    }
-    model.save(out, metadata)
+        labels = regression_values(values, where)
+        labelled, slips = {"values": int(np.isfinite(labels).sum())}, []
+    columns: dict[str, list[str]] = {
+        "drop": [target, *(drop or ()), *(id or ())], "keep": keep or [], "categorical": categorical or [],
+    }  # fmt: skip
+    learned = [] if table.matrix is not None else learn_columns(table, needed=edge_file is None, **columns)
+    used = [column.name for column in learned if not isinstance(column, DroppedColumn)]
+    names = [column.name for column in learned if column.note.kind in ("code", "image")]
+    ids = id_columns(table, id or [], [*used, target, *(drop or ())], names)
+    options: dict[str, Any] = {"random_state": seed, "n_neighbors": n_neighbors, "layers": layers, "base": base}
+    options |= {"graph": graph, "class_weight": _by_code(weights, classes), "class_prior": _by_code(shares, classes)}
+    adjacency = None
+    if edge_file is not None:
+        if graph not in (None, "precomputed"):
+            raise InvalidInputError(f"--graph {graph} and edges exclude each other: leave one of them out")
+        from condiff.readers.graph_folder import read_edges
+
+        adjacency = read_edges(edge_file, row_index(table, ids), Path(table.source).name)
+        options["graph"] = "precomputed"
+
+    # Here the input is understood; what comes now takes its time.
+    with working(f"fitting {table.n_rows} rows"):
+        from condiff.encoders.table import TableEncoder, row_names, table_features
+        from condiff.reproduce.provenance import provenance
+
+        encoder = TableEncoder.of(learned, table.n_rows, **columns) if used else None
+        X: Any = table_features(table, encoder) if used or table.matrix is not None else None
+        if X is None:
+            X, adjacency = adjacency, None  # without features, the edges themselves are what is learnt from
+        model = _fit(chosen, options, X, labels, adjacency)
+    if classes:
+        # Fitted on codes, because a class of the table may itself be called -1.
+        called = np.array(classes, dtype=object if isinstance(classes[0], str) else None)
+        model.classes_, model.transduction_ = called, called[model.transduction_]
+    facts = FitFacts(
+        target=target,
+        unlabelled=unlabelled or [],
+        task=chosen,
+        id_columns=ids,
+        ids=row_names(table, ids[0] if ids else None),
+        edges=edge_file is not None,
+        interval=_interval(model) if chosen == "regression" else None,
+        encoder=None if encoder is None else encoder.to_state(),
+    )
+    seen = [str(column.note) for column in learned] or [f"{X.shape[1]} features as they are"]
+    model.save(out, {**asdict(facts), "columns": seen, "data": data.name, "made": provenance(typed())})
     summary = {
         "task": chosen,
         "rows": table.n_rows,
         "labelled": labelled,
-        "columns": [str(note) for note in encoder.describe()]
-        if encoder
-        else [f"{X.shape[1]} features used as they are"],
+        "file": list(table.notes),
+        "columns": seen,
+        "ids": ids,
+        "notes": slips,
         "nodes": model.graph_.n_nodes,
         "edges": model.graph_.n_edges,
         "unreached": int(model.unlabelled_component_.sum()),
@@ -115,6 +175,8 @@ def command(
         "strength": model.strength_,
         "certificate": model.certificate_.to_dict(),
         "cv_score": None if np.isnan(model.cv_score_) else model.cv_score_,
+        **_score(model, classes),
+        "interval": facts.interval,
         "seconds": time.perf_counter() - started,
         "model": str(out),
     }
@@ -124,32 +186,126 @@ def command(
         _show(summary, model)
 
 
+def _fit(task: str, options: dict[str, Any], X: Any, labels: Any, adjacency: Any) -> COINClassifier | COINRegressor:
+    """Fit the estimator of the task with the options that were given; one that it lacks is an error."""
+    from sklearn.utils._param_validation import InvalidParameterError
+
+    from condiff.estimators import COINClassifier, COINRegressor
+
+    kind = COINClassifier if task == "classification" else COINRegressor
+    given = {name: value for name, value in options.items() if value is not None}
+    for name in given:
+        if name not in kind._get_param_names():
+            option = {"class_prior": "--prior"}.get(name, "--" + name.replace("_", "-"))
+            raise InvalidInputError(f"{option} does not apply to a {task}: leave it out")
+    edges = {} if adjacency is None else {"adjacency": adjacency}
+    try:
+        return kind(**given).fit(X, labels, **edges)
+    except InvalidParameterError as error:
+        raise InvalidInputError(str(error)) from error
+
+
+def _by_code(shares: str | dict[str, float] | None, classes: Sequence[Label]) -> Any:
+    """Weights by class name as weights by class code."""
+    if not isinstance(shares, dict):
+        return shares
+    codes = {str(label): code for code, label in enumerate(classes)}
+    for name in shares:
+        if classes and name not in codes:
+            raise InvalidInputError(f"there is no class {name!r}: the classes are {', '.join(map(repr, codes))}")
+    return {codes.get(name, -1): share for name, share in shares.items()}
+
+
+def _score(model: COINClassifier | COINRegressor, classes: Sequence[Label]) -> dict[str, Any]:
+    """What the score of held-out labels is to be compared with, and the score of every class.
+
+    ``better`` says whether it is better by more than two standard errors, or may be chance.
+    """
+    record = model.record_
+    truth, n = record.targets[record.held_out], len(record.held_out)
+    facts: dict[str, Any] = {"always": None, "always_score": None, "class_scores": None, "better": None}
+    if not n:
+        return facts
+    if not classes:
+        gains = ((truth - truth.mean(axis=0)) ** 2 - (truth - record.answers) ** 2).mean(axis=1)
+        return facts | {"better": bool(gains.mean() > 2 * gains.std() / math.sqrt(n))}
+    right = record.answers.argmax(axis=1) == truth
+    counts = np.bincount(truth, minlength=len(classes))
+    most = int(counts.argmax())
+    base = float(counts[most] / n)
+    facts |= {"always": classes[most], "always_score": base}
+    facts["better"] = bool(right.mean() - base > 2 * math.sqrt(base * (1 - base) / n))
+    if counts.max() >= _UNEQUAL * counts.min():
+        shares = {str(label): right[truth == code] for code, label in enumerate(classes)}
+        facts["class_scores"] = {label: float(share.mean()) for label, share in shares.items() if len(share)}
+    return facts
+
+
+def _interval(model: Any) -> dict[str, float] | None:
+    """How far held-out values were from their answers, for all but a tenth of them; None where they are few."""
+    record = model.record_
+    n = len(record.held_out)
+    if n < _FEWEST_RESIDUALS:
+        return None
+    truth, answers = model.values_of(record.targets[record.held_out]), model.values_of(record.answers)
+    rank = min(n, math.ceil(COVERAGE * (n + 1))) - 1
+    return {"coverage": COVERAGE, "half_width": float(np.sort(np.abs(truth - answers))[rank])}
+
+
 def _show(summary: dict[str, Any], model: COINClassifier | COINRegressor) -> None:
     grid = Grid(box=None, show_header=False, pad_edge=False)
     grid.add_column(style="bold")
     grid.add_column(overflow="fold")
+
+    def add(name: str, lines: Sequence[str]) -> None:
+        for position, line in enumerate(lines):
+            grid.add_row(name if position == 0 else "", escape(line))
+
     total = sum(summary["labelled"].values())
     shown = ", ".join(f"{label} {count}" for label, count in list(summary["labelled"].items())[:12])
     shown += ", ..." if len(summary["labelled"]) > 12 else ""
-    grid.add_row("data", f"{summary['rows']} rows, {total} labelled: {escape(shown)} ({summary['task']})")
-    for position, line in enumerate(summary["columns"]):
-        grid.add_row("columns" if position == 0 else "", escape(line))
+    add("data", [f"{summary['rows']} rows, {total} labelled: {shown} ({summary['task']})", *summary["file"]])
+    add("note", summary["notes"])
+    add("columns", _most(summary["columns"]))
+    if summary["ids"]:
+        add("ids", [f"{', '.join(map(repr, summary['ids']))} names the rows in the answers"])
     unreached = f", {summary['unreached']} rows out of every label's reach" if summary["unreached"] else ""
-    grid.add_row("graph", f"{summary['nodes']} points, {summary['edges']} edges{unreached}")
+    add("graph", [f"{summary['nodes']} points, {summary['edges']} edges{unreached}"])
     problem = model.certificate_.problem(model.strength_)
     limit = f"certified: up to {model.certificate_.positivity_limit:.3g} nothing leaves its range"
-    grid.add_row(
-        "diffusion",
-        f"{model.layers_} layers of {model.strength_:.3g}, time {model.diffusion_time_:.3g}; {problem or limit}",
-    )
-    if summary["cv_score"] is None:
-        grid.add_row("score", "too few labels to hold some out; at least ten are needed")
-    elif summary["task"] == "classification":
-        grid.add_row("score", f"{100 * summary['cv_score']:.1f} % accuracy on held-out labels ({model.folds} folds)")
-    else:
-        grid.add_row("score", f"R^2 {summary['cv_score']:.3f} on held-out labels ({model.folds} folds)")
-    model_folder = escape(summary["model"])
-    grid.add_row("model", f"{model_folder}, in {summary['seconds']:.1f} s")
+    steps = f"{model.layers_} layers of {model.strength_:.3g}, time {model.diffusion_time_:.3g}"
+    add("diffusion", [f"{steps}; {problem or limit}"])
+    add("score", _score_lines(summary, model.folds))
+    add("model", [f"{summary['model']}, in {summary['seconds']:.1f} s"])
     console.print(grid)
     console.print(f"answer rows with: condiff predict {summary['model']} DATA --out answers.csv", markup=False)
     console.print(f"see what it learnt with: condiff report {summary['model']}", markup=False)
+
+
+def _score_lines(summary: dict[str, Any], folds: int) -> list[str]:
+    score, always = summary["cv_score"], summary["always"]
+    if score is None:
+        return ["too few labels to hold some out; at least ten are needed"]
+    if summary["task"] == "regression":
+        lines = [f"R^2 {score:.3f} on held-out labels ({folds} folds); always the mean would be 0"]
+        if summary["interval"]:
+            lines.append(f"{100 * COVERAGE:.0f} % of them within {summary['interval']['half_width']:.4g} of the answer")
+        if not summary["better"]:
+            lines.append(
+                "this is no better than always answering the mean: the columns say too little about the target"
+            )
+        return lines
+    base = f"always {always!r} would be {100 * summary['always_score']:.1f} %"
+    lines = [f"{100 * score:.1f} % accuracy on held-out labels ({folds} folds); {base}"]
+    if summary["class_scores"]:
+        each = [f"{label} {100 * share:.0f} %" for label, share in list(summary["class_scores"].items())[:12]]
+        lines.append("of each class: " + ", ".join(each) + ", ..." * (len(summary["class_scores"]) > 12))
+    if not summary["better"]:
+        lines.append(
+            f"this is no better than always answering {always!r}: more labels, or columns that say more, are needed"
+        )
+    return lines
+
+
+def _most(lines: list[str], most: int = 40) -> list[str]:
+    return lines if len(lines) <= most else [*lines[:most], f"and {len(lines) - most} more; --json lists all"]

@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from condiff.cli.output import console, print_json, progress
+from condiff.cli.output import check_out, console, print_json, progress
 from condiff.errors import InvalidInputError
 from condiff.files import atomic_path
 
@@ -51,15 +51,16 @@ def command(
 
     Example: [bold]condiff forecast cases.csv --edges borders.csv --horizon 3[/bold]
     """
-    from condiff.estimators.forecaster import PanelForecaster, backtest
     from condiff.readers.series import read_series
 
     started = time.perf_counter()
     if not 0 < coverage < 1:
         raise InvalidInputError(f"--coverage must be above 0 and below 1, not {coverage}")
-    if out.suffix != ".csv":
-        raise InvalidInputError(f"--out must end in .csv, but is {out}")
+    check_out(out, series, edges, suffixes=[".csv"])
     data = read_series(series, edges, directed=directed)
+    # Only now, when the files are understood: this takes seconds.
+    from condiff.estimators.forecaster import PanelForecaster, backtest
+
     graph = data.weights[0] if len(data.weights) == 1 else list(data.weights)
     forecaster = PanelForecaster(horizon=horizon, lags=lags, n_inits=inits, random_state=seed)
     tested = backtest(

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
 import sys
+import threading
+import time
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from condiff.errors import InvalidInputError
+
 Item = TypeVar("Item")
 
 console = Console(soft_wrap=True, highlight=False)
+# Seconds between the lines that say that work goes on, where there is no terminal for a spinner.
+_BEAT = 10.0
 
 
 def error_line(message: str) -> None:
@@ -46,6 +54,37 @@ def typed() -> str:
 def print_json(rows: Sequence[Any] | dict[str, Any]) -> None:
     """Print JSON and nothing else on standard output."""
     sys.stdout.write(json.dumps(rows, indent=2, allow_nan=False) + "\n")
+
+
+@contextlib.contextmanager
+def working(what: str) -> Iterator[None]:
+    """Show that work goes on whose end is not known: a spinner on a terminal, a line every ten seconds otherwise."""
+    if sys.stderr.isatty():
+        with Console(stderr=True).status(f"{what} ..."):
+            yield
+        return
+    started, done = time.perf_counter(), threading.Event()
+
+    def beat() -> None:
+        while not done.wait(_BEAT):
+            note(f"{what} ... {time.perf_counter() - started:.0f} s")
+
+    thread = threading.Thread(target=beat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def check_out(out: Path, *inputs: Path, suffixes: Sequence[str] = ()) -> None:
+    """Refuse to write over what is being read, and to write a file of a kind that we cannot."""
+    if suffixes and out.suffix not in suffixes:
+        raise InvalidInputError(f"--out must end in {' or '.join(suffixes)}, but is {out}")
+    for path in inputs:
+        if out.resolve() == path.resolve() or (out.exists() and path.exists() and out.samefile(path)):
+            raise InvalidInputError(f"--out {out} is also an input, which would be lost: choose another name")
 
 
 def progress(items: Iterable[Item], total: int, label: str) -> Iterator[Item]:

@@ -4,73 +4,228 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 
-from condiff.cli.output import console, print_json
+from condiff.cli.inputs import DATA_HELP, EDGES_HELP, FitFacts, id_columns, open_data, row_index
+from condiff.cli.output import check_out, console, print_json, working
+from condiff.encoders.columns import require_columns
 from condiff.errors import InvalidInputError
 from condiff.files import atomic_path
-from condiff.readers.tables import read_table
+from condiff.readers.targets import observed
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+    from condiff.readers.tables import Table
 
 
 def command(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A folder that condiff fit wrote.")],
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="A CSV, TSV, Parquet, NPZ or NPY file.")],
+    data: Annotated[Path, typer.Argument(metavar="DATA", help=DATA_HELP)],
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the answers: .csv or .parquet.")],
+    id: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="Copy this column, which names the rows, to the answers.")
+    ] = None,
+    keep_columns: Annotated[
+        bool, typer.Option("--keep-columns", help="Copy all columns of the table to the answers.")
+    ] = False,
+    edges: Annotated[Path | None, typer.Option(metavar="FILE", help=EDGES_HELP)] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON list and nothing else.")] = False,
 ) -> None:
-    """Answer the rows of a table: its ids with label and probabilities, or with value.
+    """Answer the rows of a table: their ids with label and probabilities, or with value and interval.
 
-    Rows that the model was fitted on get their fitted answer, so predicting the same file completes it.
+    Rows that the model was fitted on get their fitted answer, so predicting the same file completes it. A label that is
+    given stays, also in the column given; where the model would say something else, model_says has that.
 
     Example: [bold]condiff predict flowers-model flowers.csv --out answers.csv[/bold]
     """
-    from condiff.encoders.table import model_encoder, row_names, table_features
-    from condiff.estimators import COINClassifier, load
+    check_out(out, data, *([edges] if edges else []), suffixes=(".csv", ".parquet"))
+    seen = FitFacts.peek(model)
+    table, edge_file = open_data(data, edges)
+    if seen is not None:
+        require_columns(seen.columns_read, table)
+    known = [name for name in seen.id_columns if name in table.columns] if seen is not None else []
+    ids = id_columns(table, id or known)
+    with working(f"answering {table.n_rows} rows"):
+        from condiff.encoders.table import TableEncoder
+        from condiff.estimators import COINClassifier, load
 
-    if out.suffix not in (".csv", ".parquet"):
-        raise InvalidInputError(f"--out must end in .csv or .parquet, but is {out}")
-    fitted = load(model)
-    encoder = model_encoder(fitted, model)
-    table = read_table(data)
-    X = table_features(table, encoder)
-    columns: dict[str, list[Any]] = {"id": row_names(table, fitted.metadata_["id_column"] or table.id_column())}
+        fitted = load(model)
+        facts = FitFacts.of(fitted.metadata_, model)
+        encoder = None if facts.encoder is None else TableEncoder.from_state(facts.encoder)
+        notes = [*table.notes, *([] if encoder is None else encoder.notes_at_predict(table))]
+        outputs = _answers(fitted, facts, encoder, table, ids, edge_file, notes)
+    columns = _row_columns(table, ids, keep_columns, facts.target)
+    given = _given(table, facts)
+    answers = (
+        _class_columns(outputs, fitted.classes_.tolist(), given)
+        if isinstance(fitted, COINClassifier)
+        else _value_columns(outputs, facts.interval, given)
+    )
+    _write({**{_free(name, answers): values for name, values in columns.items()}, **answers}, out)
+    summary: dict[str, Any] = {"rows": table.n_rows, "out": str(out), "notes": notes}
+    summary["given"] = 0 if given is None else int(observed(given).sum())
+    summary["disagreeing"] = sum(value is not None for value in answers.get("model_says", []))
     if isinstance(fitted, COINClassifier):
-        probabilities = fitted.predict_proba(X)
-        labels = fitted.classes_[probabilities.argmax(axis=1)]
-        columns["label"] = labels.tolist()
-        columns["confidence"] = probabilities.max(axis=1).round(6).tolist()
-        for position, name in enumerate(fitted.classes_.tolist()):
-            columns[f"p_{name}"] = probabilities[:, position].round(6).tolist()
-        counts = {
-            str(label): count for label, count in sorted(Counter(columns["label"]).items(), key=lambda c: str(c[0]))
-        }
-        unsure = int((probabilities.max(axis=1) < 0.5).sum())
-        told = ", ".join(f"{label} {count}" for label, count in counts.items())
-        summary: dict[str, Any] = {"rows": table.n_rows, "labels": counts, "below_half": unsure, "out": str(out)}
-        line = f"{table.n_rows} rows: {told}; {unsure} with a confidence below one half"
+        line = _class_summary(summary, answers)
     else:
-        values = np.asarray(fitted.predict(X))
-        columns["value"] = values.tolist()
-        summary = {"rows": table.n_rows, "mean": float(values.mean()), "out": str(out)}
-        line = f"{table.n_rows} rows: values from {values.min():.4g} to {values.max():.4g}, mean {values.mean():.4g}"
-    _write(columns, out)
+        found = np.array(answers["value"])
+        summary["mean"] = float(found.mean())
+        line = f"{table.n_rows} rows: values from {found.min():.4g} to {found.max():.4g}, mean {found.mean():.4g}"
     if json:
         print_json([summary])
+        return
+    console.print(line, markup=False)
+    if summary["given"]:
+        disagree = f"; the model would say otherwise for {summary['disagreeing']} (model_says)"
+        console.print(f"{summary['given']} labels were given and stay{disagree}", markup=False)
+    for remark in notes:
+        console.print(f"note: {remark}", markup=False)
+    console.print(f"written to {out}", markup=False)
+
+
+def _answers(
+    fitted: Any,
+    facts: FitFacts,
+    encoder: Any,
+    table: Table,
+    ids: Sequence[str],
+    edge_file: Path | None,
+    notes: list[str],
+) -> NDArray[np.float64]:
+    """Probabilities or values for every row."""
+    from condiff.encoders.table import table_features
+
+    answer = fitted.predict_proba if hasattr(fitted, "predict_proba") else fitted.predict
+    if not facts.edges:
+        if edge_file is not None:
+            raise InvalidInputError("this model was fitted without edges: leave them out, or fit it with --edges")
+        return np.asarray(answer(table_features(table, encoder)))
+    names = list(row_index(table, ids))
+    place = {str(name): row for row, name in enumerate(facts.ids)}
+    rows = np.array([place.get(name, -1) for name in names], dtype=np.int64)
+    new = np.flatnonzero(rows < 0)
+    found = _fitted_answers(fitted, np.maximum(rows, 0))
+    if len(new):
+        features = None if encoder is None else encoder.transform(table)[new]
+        if edge_file is not None:
+            adjacency = _edges_to_known(edge_file, place, [names[row] for row in new], notes)
+            # Without features, its edges are what a row is known by.
+            found[new] = answer(adjacency if features is None else features, adjacency=adjacency)
+        elif features is not None:
+            found[new] = answer(features)
+        else:
+            raise InvalidInputError(f"{table.source} has {len(new)} new rows: give their edges with --edges")
+    return found
+
+
+def _fitted_answers(fitted: Any, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The probabilities or values of some training rows, by their numbers: nodes may have the same features."""
+    from condiff.uncertainty import apply_temperature
+
+    record = fitted.record_
+    outputs = record.output[record.node_of_row[rows]]
+    if hasattr(fitted, "predict_proba"):
+        return np.asarray(apply_temperature(outputs, fitted.temperature_))
+    return np.asarray(fitted.values_of(outputs))
+
+
+def _edges_to_known(path: Path, place: dict[str, int], new: list[str], notes: list[str]) -> sp.csr_array:
+    """Weights of the edges from new rows to training rows."""
+    from condiff.readers.graph_folder import read_edges
+
+    everyone = {name: number for number, name in enumerate([*place, *new])}
+    weights = read_edges(path, everyone, "the table or the model")[len(place) :]
+    between = int(weights[:, len(place) :].nnz) // 2
+    if between:
+        notes.append(f"edges between new rows are left out ({between}): answers come from fitted rows")
+    return weights[:, : len(place)]
+
+
+def _given(table: Table, facts: FitFacts) -> NDArray[Any] | None:
+    """The labels that the table brings along, None where it has none."""
+    if facts.target not in table.columns:
+        return None
+    values = table.labels(facts.target, facts.unlabelled)
+    return values if values is not None and observed(values).any() else None
+
+
+def _row_columns(table: Table, ids: Sequence[str], keep: bool, target: str) -> dict[str, list[Any]]:
+    names = [name for name in table.columns if name != target] if keep else list(ids)
+    if table.matrix is not None and names:
+        return {"id": table.column(names[0]).words().tolist()}
+    columns: dict[str, list[Any]] = {name: [word or None for word in table.column(name).words()] for name in names}
+    return columns if columns and (keep or ids) else {"row": list(range(1, table.n_rows + 1))}
+
+
+def _free(name: str, taken: dict[str, Any]) -> str:
+    return f"{name} (table)" if name in taken else name
+
+
+def _class_columns(
+    probabilities: NDArray[np.float64], classes: list[Any], given: NDArray[Any] | None
+) -> dict[str, list[Any]]:
+    best = [classes[code] for code in probabilities.argmax(axis=1).tolist()]
+    columns: dict[str, list[Any]] = {"label": best}
+    confidence: list[float | None] = probabilities.max(axis=1).round(6).tolist()
+    if given is not None:
+        by_name = {str(label): code for code, label in enumerate(classes)}
+        known = [None if value is None or value != value else _plain(value) for value in given.tolist()]
+        columns["label"] = [said if own is None else own for said, own in zip(best, known, strict=True)]
+        for row, own in enumerate(known):
+            if own is not None:
+                code = by_name.get(str(own))
+                confidence[row] = None if code is None else round(float(probabilities[row, code]), 6)
+        columns["confidence"] = confidence
+        columns["given"] = known
+        differs = [own is not None and str(own) != str(said) for said, own in zip(best, known, strict=True)]
+        columns["model_says"] = [said if other else None for said, other in zip(best, differs, strict=True)]
     else:
-        console.print(line, markup=False)
-        console.print(f"written to {out}", markup=False)
+        columns["confidence"] = confidence
+    for position, name in enumerate(classes):
+        columns[f"p_{name}"] = probabilities[:, position].round(6).tolist()
+    return columns
+
+
+def _value_columns(
+    values: NDArray[np.float64], interval: dict[str, float] | None, given: NDArray[Any] | None
+) -> dict[str, list[Any]]:
+    columns: dict[str, list[Any]] = {"value": values.tolist()}
+    if interval is not None:
+        columns["low"] = (values - interval["half_width"]).tolist()
+        columns["high"] = (values + interval["half_width"]).tolist()
+    if given is not None and given.dtype != object:
+        known = ~np.isnan(given)
+        columns["value"] = np.where(known, given, values).tolist()
+        columns["given"] = [value if there else None for value, there in zip(given.tolist(), known, strict=True)]
+        columns["model_says"] = [said if there else None for said, there in zip(values.tolist(), known, strict=True)]
+    return columns
+
+
+def _plain(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _class_summary(summary: dict[str, Any], answers: dict[str, list[Any]]) -> str:
+    counts = Counter(map(str, answers["label"]))
+    summary["labels"] = {label: counts[label] for label in sorted(counts)}
+    summary["below_half"] = sum(value is not None and value < 0.5 for value in answers["confidence"])
+    shown = ", ".join(f"{label} {count}" for label, count in summary["labels"].items())
+    return f"{summary['rows']} rows: {shown}; {summary['below_half']} with a confidence below one half"
 
 
 def _write(columns: dict[str, list[Any]], out: Path) -> None:
     with atomic_path(out) as temporary:
         if out.suffix == ".parquet":
-            import pyarrow.parquet
+            from condiff.readers.arrow import write_parquet
 
-            pyarrow.parquet.write_table(pyarrow.table(columns), temporary)
+            write_parquet(columns, temporary)
             return
         with temporary.open("w", newline="", encoding="utf-8") as stream:
             writer = csv.writer(stream)

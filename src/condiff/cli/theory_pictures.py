@@ -118,7 +118,7 @@ def _smooth_table(
     rows = [
         {"id": name, "label": label, "radius": far, "abstained": bool(unsure)}
         for name, label, far, unsure in zip(
-            row_names(table, fitted.metadata_["id_column"]),
+            row_names(table, table.id_column()),
             found.labels.tolist(),
             radius.tolist(),
             found.abstained.tolist(),

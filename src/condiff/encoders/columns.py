@@ -56,7 +56,7 @@ class ColumnNote:
     column
         Its name.
     kind
-        What it holds: ``number``, ``true/false``, ``date``, ``category``, ``text``, ``id``, ...
+        What it holds: ``number``, ``true/false``, ``date``, ``category``, ``text``, ``code``, ``id``, ...
     becomes
         What the model sees of it.
     why
@@ -316,7 +316,12 @@ class CategoryColumn(LearnedColumn):
 
 
 def learn_columns(
-    table: Columns, *, drop: Collection[str] = (), keep: Collection[str] = (), categorical: Collection[str] = ()
+    table: Columns,
+    *,
+    drop: Collection[str] = (),
+    keep: Collection[str] = (),
+    categorical: Collection[str] = (),
+    needed: bool = True,
 ) -> list[LearnedColumn]:
     """Learn the encoding of every column from all rows, labelled and unlabelled.
 
@@ -330,6 +335,8 @@ def learn_columns(
         Columns that must not be taken for ids; a text column among them is one-hot encoded.
     categorical
         Columns whose numbers are names, such as post codes.
+    needed
+        Whether it is an error that nothing is left to learn from.
     """
     for name in [*drop, *keep, *categorical]:
         if name not in table.columns:
@@ -339,10 +346,19 @@ def learn_columns(
     marks = Counter(mark for name in names if (mark := _decimal_of(table.column(name))) is not None)
     decimal = marks.most_common(1)[0][0] if marks else None
     found = [_learn(table.column(name), name in keep, name in categorical, decimal, table.source) for name in names]
-    if all(isinstance(column, DroppedColumn) for column in found):
+    if needed and all(isinstance(column, DroppedColumn) for column in found):
         reasons = "; ".join(f"{column.name!r} {column.note.why}" for column in found[:5]) or "there is no other column"
         raise InvalidInputError(f"{table.source} has no column left to learn from: {reasons}")
     return found
+
+
+def require_columns(names: Collection[str], table: Columns) -> None:
+    """Raise where a table lacks columns that a model reads."""
+    given = set(table.columns)
+    lacking = [name for name in names if name not in given]
+    if lacking:
+        hint = did_you_mean(lacking[0], table.columns)
+        raise InvalidInputError(f"{table.source} lacks {listed(lacking)}{hint}, which the model needs: add it")
 
 
 def _decimal_of(column: Column) -> str | None:
@@ -421,7 +437,8 @@ def _learn_number(column: Column, values: Floats, form: NumberForm, boolean: boo
     becomes = "whether there is a value, as 0/1"
     if scale > 0:
         becomes = "0/1, scaled" if boolean else "standardised" + ", heavy tails pulled in" * (bend > 0)
-    remarks = ["decimal comma"] * (form.decimal == ",")
+    comma = form.decimal == "," and bool((np.strings.find(column.values, ",") >= 0).any())
+    remarks = ["decimal comma"] * comma
     remarks += _gap_notes(column, values, median, scale > 0, flag)
     note = ColumnNote(column.name, kind, becomes, "; ".join(remarks))
     return NumberColumn(
@@ -534,7 +551,7 @@ def _many_words(counts: Mapping[str, int]) -> tuple[str, str]:
         return "image", "image files are not read from a table: label a folder of them with condiff fewshot"
     if sum(word.count(" ") for word in words) >= 2 * len(words):
         return "text", "free text is not read yet: add the numbers of a text embedding as columns"
-    return "text", "nearly every value is different"
+    return "code", "nearly every value is different"
 
 
 def _refuse(column: Column, bad: list[int], wanted: str, where: str, before: int) -> None:

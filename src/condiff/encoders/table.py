@@ -12,9 +12,16 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from condiff.encoders.columns import ColumnNote, DroppedColumn, LearnedColumn, from_dict, learn_columns, to_dict
-from condiff.errors import InvalidFileError, InvalidInputError, did_you_mean
-from condiff.readers.cells import listed
+from condiff.encoders.columns import (
+    ColumnNote,
+    DroppedColumn,
+    LearnedColumn,
+    from_dict,
+    learn_columns,
+    require_columns,
+    to_dict,
+)
+from condiff.errors import InvalidFileError, InvalidInputError
 from condiff.readers.columns import Columns, as_columns, is_cell
 
 SCHEMA = "condiff.columns/2"
@@ -166,11 +173,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _table(self, X: Any) -> Columns:
         table = as_columns(X)
-        given = set(table.columns)
-        lacking = [column.name for column in self._used if column.name not in given]
-        if lacking:
-            hint = did_you_mean(lacking[0], table.columns)
-            raise InvalidInputError(f"{table.source} lacks {listed(lacking)}{hint}, which the model needs: add it")
+        require_columns([column.name for column in self._used], table)
         return table
 
     def to_state(self) -> dict[str, Any]:

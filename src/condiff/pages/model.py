@@ -246,9 +246,9 @@ class _ModelReport:
         return blocks
 
     def made(self) -> list[Block]:
-        made, encoder = self.metadata.get("made"), self.metadata.get("encoder")
+        made, lines = self.metadata.get("made"), self.metadata.get("columns")
         blocks: list[Block] = [versions(made)] if isinstance(made, dict) else []
-        if isinstance(encoder, dict) and (lines := encoder.get("lines")):
+        if isinstance(lines, list) and lines:
             blocks.append(Bullets("Columns", [str(line) for line in lines]))
         simple = (str, int, float, bool, type(None))
         settings = {key: value for key, value in self.model.get_params(deep=False).items() if isinstance(value, simple)}

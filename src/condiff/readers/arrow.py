@@ -50,6 +50,12 @@ def _pyarrow() -> Any:
     return pyarrow
 
 
+def write_parquet(columns: Mapping[str, Sequence[Any]], path: str | Path) -> None:
+    """Write columns of plain values, None where missing."""
+    pyarrow = _pyarrow()
+    pyarrow.parquet.write_table(pyarrow.table(dict(columns)), path)
+
+
 def read_batches(file: Any, path: str | Path, rows: int, columns: Sequence[str]) -> Iterator[Any]:
     """Batches of at most ``rows`` rows of some columns, in the order in which they are named."""
     import pyarrow

@@ -8,7 +8,7 @@ an empty label means unlabelled. ``edges.csv`` has the columns ``source`` and ``
 from __future__ import annotations
 
 import csv
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,7 +45,7 @@ def load_graph_folder(path: Path | str, *, needs_features: bool = True) -> NodeD
             raise InvalidFileError(f"{path} has no {file.name}: a graph's folder holds nodes.csv and edges.csv")
     index, labels, features = _read_nodes(nodes, needs_features)
     codes, names = _classes(labels)
-    return NodeDataset(path.resolve().name, _read_edges(edges, index), features, codes, names)
+    return NodeDataset(path.resolve().name, read_edges(edges, index), features, codes, names)
 
 
 def save_graph_folder(dataset: NodeDataset, path: Path | str) -> None:
@@ -127,7 +127,20 @@ def _classes(labels: list[str]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     return np.array([codes[label] for label in labels], dtype=np.int64), tuple(names)
 
 
-def _read_edges(path: Path, index: dict[str, int]) -> sp.csr_array:
+def read_edges(path: Path, index: Mapping[str, int], nodes: str = "nodes.csv") -> sp.csr_array:
+    """The symmetric weights of a list of edges between nodes of known ids.
+
+    Parameters
+    ----------
+    path
+        A file with the columns ``source`` and ``target``, and perhaps ``weight``.
+    index
+        The place of every node by its id.
+    nodes
+        What a message calls the file of the nodes.
+    """
+    if not path.is_file():
+        raise InvalidFileError(f"{path} does not exist, or is not a file: name a CSV file of edges")
     records = _rows(path, ("source", "target"), optional=("weight",))
     _, header = next(records)
     at_ends = [header.index("source"), header.index("target")]
@@ -138,7 +151,7 @@ def _read_edges(path: Path, index: dict[str, int]) -> sp.csr_array:
         for at in at_ends:
             if row[at] not in index:
                 raise InvalidFileError(
-                    f"{path}, line {line}: there is no node {row[at]!r} in nodes.csv: add it there, or drop the line"
+                    f"{path}, line {line}: there is no node {row[at]!r} in {nodes}: add it there, or drop the line"
                 )
         weight = 1.0 if at_weight is None else as_number(row[at_weight])
         if weight is None or weight < 0:

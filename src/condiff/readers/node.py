@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
-from condiff.graph import Graph
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -86,4 +84,6 @@ def subgraph(dataset: NodeDataset, nodes: NDArray[np.int64]) -> NodeDataset:
 
 def largest_component(dataset: NodeDataset) -> NodeDataset:
     """The dataset restricted to its largest connected component, in the order of its nodes."""
+    from condiff.graph import Graph  # and with it torch, which reading needs not
+
     return subgraph(dataset, Graph.of(dataset.adjacency).largest_component()[1])

@@ -92,15 +92,22 @@ class Table:
             Words in it that mean that there is no label, besides empty cells.
         """
         self.require([name], "target column")
-        where = f"target column {name!r} of {self.path}"
-        if name in self.named:
-            return _checked(array_target(self.named[name]), where)
-        return _checked(column_target(self.column(name), unlabelled), where)
+        return _checked(self.labels(name, unlabelled), f"target column {name!r} of {self.path}")
 
-    def id_column(self, used: Collection[str] = ()) -> str | None:
-        """The column that names the rows: one called an id, or ``ids`` of an NPZ file, in which no value repeats."""
-        for name in self.columns:
-            if name not in used and (id_like(name) or (self.matrix is not None and name == "ids")):
+    def labels(self, name: str, unlabelled: Collection[str] = ()) -> NDArray[Any] | None:
+        """The same without any check; None where the column holds dates."""
+        if name in self.named:
+            return array_target(self.named[name])
+        return column_target(self.column(name), unlabelled)
+
+    def id_column(self, used: Collection[str] = (), likely: Collection[str] = ()) -> str | None:
+        """The column that names the rows: one called an id, ``ids`` of an NPZ file, or a likely one.
+
+        No value may repeat in it, and none be missing.
+        """
+        called = [name for name in self.columns if id_like(name) or (self.matrix is not None and name == "ids")]
+        for name in [*called, *likely]:
+            if name not in used:
                 words = self.column(name).words().tolist()
                 if "" not in words and len(set(words)) == len(words):
                     return name

@@ -1,0 +1,156 @@
+"""What ``fit`` and ``predict`` are given: a table, perhaps the edges between its rows, and a place for the result.
+
+Nothing large is imported here: what is wrong with a file is said at once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from condiff.errors import InvalidFileError, InvalidInputError
+from condiff.readers.tables import Table, read_table
+
+DATA_HELP = (
+    "A table: CSV, TSV or text (also .gz, .zip), JSON, XLSX, Parquet, Feather, NPZ or NPY; or a folder with nodes.csv "
+    "and edges.csv."
+)
+EDGES_HELP = "Edges between the rows: a CSV file with the columns source, target and perhaps weight; they name ids."
+_MODEL = "model.json"
+
+
+def check_model_folder(out: Path, force: bool) -> None:
+    """Refuse a place that holds a model already, or anything else: saving replaces the whole folder."""
+    if (out / _MODEL).is_file():
+        if not force:
+            raise InvalidInputError(f"{out} holds a model already: choose another name, or add --force to replace it")
+    elif out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InvalidInputError(f"{out} exists and is not a condiff model; choose another name or remove it")
+
+
+def open_data(data: Path, edges: Path | None) -> tuple[Table, Path | None]:
+    """The table and the file of its edges, if there is one: ``edges``, or that of a graph's folder."""
+    if not data.is_dir():
+        return read_table(data), edges
+    for name in ("nodes.csv", "edges.csv")[: 1 if edges else 2]:
+        if not (data / name).is_file():
+            raise InvalidFileError(f"{data} has no {name}: a graph's folder holds nodes.csv and edges.csv")
+    return read_table(data / "nodes.csv"), edges or data / "edges.csv"
+
+
+def id_columns(table: Table, chosen: Sequence[str], used: Sequence[str] = (), likely: Sequence[str] = ()) -> list[str]:
+    """The columns that name the rows in the answers: the chosen ones, or the one that looks like it."""
+    if chosen:
+        table.require(chosen)
+        return list(chosen)
+    found = table.id_column(used, likely)
+    return [] if found is None else [found]
+
+
+def row_index(table: Table, ids: Sequence[str]) -> dict[str, int]:
+    """The place of every row by its id, for edges to name."""
+    if not ids:
+        raise InvalidInputError(f"{table.source} has no column of ids, which edges need: name it with --id COLUMN")
+    names = table.column(ids[0]).words().tolist()
+    index = {name: row for row, name in enumerate(names)}
+    if "" in index:
+        raise InvalidInputError(
+            f"{table.source}: the id {ids[0]!r} is empty in row {index[''] + 1}: give every row one"
+        )
+    if len(index) < len(names):
+        twice = next(name for row, name in enumerate(names) if index[name] != row)
+        raise InvalidInputError(
+            f"{table.source}: the id {twice!r} in {ids[0]!r} is there twice: give every row its own"
+        )
+    return index
+
+
+@dataclass(frozen=True)
+class FitFacts:
+    """What ``fit`` writes beside a model, for ``predict`` to go by.
+
+    Attributes
+    ----------
+    target, unlabelled, task
+        The column that was learnt, the words in it that mean no label, and what it was taken for.
+    id_columns, ids
+        The columns that name the rows, and the names of the training rows.
+    edges
+        Whether edges were given.
+    interval
+        For values, the share of true ones within ``half_width`` of their answer; None where it is not known.
+    encoder
+        The state of the table's encoder, None where the model reads a matrix.
+    """
+
+    target: str
+    unlabelled: list[str]
+    task: str
+    id_columns: list[str]
+    ids: list[int | str]
+    edges: bool
+    interval: dict[str, float] | None
+    encoder: dict[str, Any] | None
+
+    @classmethod
+    def of(cls, metadata: Any, folder: Path) -> FitFacts:
+        """Read and check them: a file may hold anything."""
+        if not isinstance(metadata, dict) or "encoder" not in metadata:
+            raise InvalidFileError(f"{folder} was not written by condiff fit: use condiff.load in Python")
+        try:
+            facts = cls(**{field.name: metadata[field.name] for field in fields(cls)})
+        except KeyError as error:
+            raise InvalidFileError(
+                f"{folder} was written by another version of condiff: fit the model again"
+            ) from error
+        names = (facts.unlabelled, facts.id_columns)
+        sound = isinstance(facts.target, str) and isinstance(facts.edges, bool) and isinstance(facts.ids, list)
+        sound &= all(isinstance(each, list) and all(isinstance(name, str) for name in each) for each in names)
+        sound = sound and all(isinstance(name, int | str) for name in facts.ids)
+        sound &= isinstance(facts.encoder, dict | None)
+        if facts.interval is not None:
+            sound &= isinstance(facts.interval, dict) and isinstance(facts.interval.get("half_width"), float)
+        if not sound:
+            raise InvalidFileError(f"{folder} is damaged: fit the model again")
+        return facts
+
+    @classmethod
+    def peek(cls, folder: Path) -> FitFacts | None:
+        """The same without loading the model; None where loading will say what is wrong with it."""
+        path = folder / _MODEL
+        if not path.is_file():
+            raise InvalidFileError(f"{folder} is not a condiff model: it has no {_MODEL}")
+        try:
+            return cls.of(json.loads(path.read_text(encoding="utf-8"))["metadata"], folder)
+        except (OSError, ValueError, LookupError, TypeError):
+            return None
+
+    @property
+    def columns_read(self) -> list[str]:
+        """The columns that the model needs, as far as it says so."""
+        try:
+            columns = (self.encoder or {})["columns"]
+            return [str(column["name"]) for column in columns if column["type"] != "dropped"]
+        except (LookupError, TypeError):
+            return []
+
+
+def choice_or_shares(text: str | None, choices: Sequence[str], option: str) -> str | dict[str, float] | None:
+    """``balanced``, or ``yes=2,no=1`` as a mapping; used for weights and priors of classes."""
+    if text is None or text in choices:
+        return text
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        name, mark, number = part.rpartition("=")
+        try:
+            value = float(number)
+        except ValueError:
+            value = -1.0
+        if not mark or not 0 <= value < float("inf"):
+            either = " or ".join([*choices, "CLASS=NUMBER,CLASS=NUMBER"])
+            raise InvalidInputError(f"{option} must be {either}, but {part!r} is not CLASS=NUMBER")
+        found[name.strip()] = value
+    return found
