@@ -44,7 +44,8 @@ def test_json_is_one_list_and_nothing_else(condiff: Run, flowers: Path) -> None:
 def test_the_script_does_it_too(script: Run, flowers: Path) -> None:
     out = flowers.with_name("model")
     result = script("fit", flowers, "--target", "species", "--out", out, "--json")
-    assert (result.code, result.err) == (0, "")
+    # On a busy machine it says that it is still at work.
+    assert (result.code, [line for line in result.err.splitlines() if not line.endswith(" s")]) == (0, [])
     assert json.loads(result.out)[0]["rows"] == 150
     assert sorted(path.name for path in out.iterdir()) == ["arrays.safetensors", "model.json"]
 
@@ -297,9 +298,9 @@ def test_slips_in_the_target_are_pointed_out(condiff: Run, tmp_path: Path) -> No
     result = condiff("fit", table, "--target", "kind", "--out", tmp_path / "model")
     assert result.code == 0
     for part in (
-        "'?' (2 rows) is learnt as a class",
+        "'?' (2 rows) is learned as a class",
         "--unlabelled 'unknown'",
-        "'Yes' (15 rows) and 'yes' (1 row) are learnt as different classes",
+        "'Yes' (15 rows) and 'yes' (1 row) are learned as different classes",
         "class 'maybe' has a single labelled row",
         "No 15",
     ):

@@ -117,6 +117,7 @@ def test_id_like_names(name: str, expected: bool) -> None:
     [
         ("", "is empty (0 bytes)"),
         (" \n\n", "is empty (only white space)"),
+        ('""\n\n', "is empty (no line has a value)"),
         ("a,b\n", "has column names but no rows"),
         ("a,b,a\n1,2,3\n", "more than one column named 'a': give each its own name"),
         ("5.1,3.5,1\n4.9,3.0,0\n", "the first line looks like data ('5.1', '3.5', '1')"),

@@ -45,13 +45,13 @@ def test_words_that_mean_that_there_is_no_label() -> None:
 def test_slips_are_pointed_out_with_what_to_do() -> None:
     slips = class_slips(["?", "No", "Yes", "yes", "unknown"], [3, 20, 18, 2, 1])
     assert slips[0].startswith(
-        "'?' (3 rows) is learnt as a class: if it means that the answer is not known, empty those"
+        "'?' (3 rows) is learned as a class: if it means that the answer is not known, empty those"
     )
     assert slips[0].endswith("add --unlabelled '?'")
-    assert slips[1].startswith("'unknown' (1 row) is learnt as a class")
+    assert slips[1].startswith("'unknown' (1 row) is learned as a class")
     assert (
         slips[2]
-        == "'Yes' (18 rows) and 'yes' (2 rows) are learnt as different classes: spell them the same if they are one"
+        == "'Yes' (18 rows) and 'yes' (2 rows) are learned as different classes: spell them the same if they are one"
     )
     assert slips[3].startswith("class 'unknown' has a single labelled row")
     assert class_slips(["a", "b"], [2, 2]) == []

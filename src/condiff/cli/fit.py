@@ -60,7 +60,7 @@ def command(
         list[str] | None, typer.Option(metavar="COLUMN", help="Numbers in this column are names, such as zip codes.")
     ] = None,
     id: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="This column names the rows; it is not learnt from.")
+        list[str] | None, typer.Option(metavar="COLUMN", help="This column names the rows; it is not learned from.")
     ] = None,
     edges: Annotated[Path | None, typer.Option(metavar="FILE", help=EDGES_HELP)] = None,
     base: Annotated[str | None, typer.Option(metavar="NAME", help="What answers before the diffusion.")] = None,
@@ -142,7 +142,7 @@ def command(
         encoder = TableEncoder.of(learned, table.n_rows, **columns) if used else None
         X: Any = table_features(table, encoder) if used or table.matrix is not None else None
         if X is None:
-            X, adjacency = adjacency, None  # without features, the edges themselves are what is learnt from
+            X, adjacency = adjacency, None  # without features, the edges themselves are what is learned from
         model = _fit(chosen, options, X, labels, adjacency)
     if classes:
         # Fitted on codes, because a class of the table may itself be called -1.
@@ -279,7 +279,7 @@ def _show(summary: dict[str, Any], model: COINClassifier | COINRegressor) -> Non
     add("model", [f"{summary['model']}, in {summary['seconds']:.1f} s"])
     console.print(grid)
     console.print(f"answer rows with: condiff predict {summary['model']} DATA --out answers.csv", markup=False)
-    console.print(f"see what it learnt with: condiff report {summary['model']}", markup=False)
+    console.print(f"see what it learned with: condiff report {summary['model']}", markup=False)
 
 
 def _score_lines(summary: dict[str, Any], folds: int) -> list[str]:

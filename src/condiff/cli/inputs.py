@@ -75,7 +75,7 @@ class FitFacts:
     Attributes
     ----------
     target, unlabelled, task
-        The column that was learnt, the words in it that mean no label, and what it was taken for.
+        The column that was learned, the words in it that mean no label, and what it was taken for.
     id_columns, ids
         The columns that name the rows, and the names of the training rows.
     edges

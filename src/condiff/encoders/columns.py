@@ -1,4 +1,4 @@
-"""What becomes of a column: how each kind is learnt from a table and turned into numbers.
+"""What becomes of a column: how each kind is learned from a table and turned into numbers.
 
 By hand, and not with scikit-learn's ``OneHotEncoder`` and ``SimpleImputer``: the state is plain JSON that is checked
 on loading, a file is read column by column and encoded batch by batch, and nothing but NumPy is imported before the
@@ -74,7 +74,7 @@ class ColumnNote:
 
 @dataclass(frozen=True, kw_only=True)
 class LearnedColumn:
-    """What was learnt of a column; ``note`` says it in words."""
+    """What was learned of a column; ``note`` says it in words."""
 
     name: str
     note: ColumnNote
@@ -101,7 +101,7 @@ class LearnedColumn:
 
 @dataclass(frozen=True, kw_only=True)
 class DroppedColumn(LearnedColumn):
-    """A column that nothing is learnt from."""
+    """A column that nothing is learned from."""
 
     type: ClassVar[str] = "dropped"
 
@@ -330,7 +330,7 @@ def learn_columns(
     table
         The rows.
     drop
-        Columns to leave out without a word: the target, and whatever must not be learnt from.
+        Columns to leave out without a word: the target, and whatever must not be learned from.
     keep
         Columns that must not be taken for ids; a text column among them is one-hot encoded.
     categorical

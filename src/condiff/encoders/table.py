@@ -99,7 +99,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def of(cls, columns: Iterable[LearnedColumn], n_rows: int, **params: Any) -> Self:
-        """The encoder of what :func:`~condiff.encoders.columns.learn_columns` has learnt from so many rows."""
+        """The encoder of what :func:`~condiff.encoders.columns.learn_columns` has learned from so many rows."""
         return cls(**params)._learned(list(columns), n_rows)
 
     def _learned(self, columns: list[LearnedColumn], n_rows: int) -> Self:

@@ -209,6 +209,8 @@ def _records(path: Path, form: TextForm) -> Iterator[tuple[int, list[str]]]:
                 start += len(read)
                 last = read.copy() if len(read) > 1 else []
                 read.clear()
+            if not header:
+                raise InvalidFileError(f"{path} is empty (no line has a value): write the table again")
             # A quote that is never closed takes in the rest of the file, which only a strict reader minds.
             list(csv.reader(last, delimiter=form.delimiter, skipinitialspace=True, strict=True))
         except (csv.Error, UnicodeDecodeError) as error:

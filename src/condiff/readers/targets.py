@@ -136,8 +136,8 @@ def class_slips(classes: Sequence[Label], counts: Sequence[int]) -> list[str]:
     known: list[Label] = [label for label in classes if isinstance(label, str) and label.lower() in NO_VALUE]
     known += [label for label in classes if label == -1 and not isinstance(label, bool) and len(classes) > 2]
     notes = [
-        f"{label!r} ({_rows(size[label])}) is learnt as a class: if it means that the answer is not known, empty those "
-        f"cells or add --unlabelled {label!r}"
+        f"{label!r} ({_rows(size[label])}) is learned as a class: if it means that the answer is not known, empty "
+        f"those cells or add --unlabelled {label!r}"
         for label in known
     ]
     spellings = defaultdict(list)
@@ -147,7 +147,7 @@ def class_slips(classes: Sequence[Label], counts: Sequence[int]) -> list[str]:
     for same in spellings.values():
         if len(same) > 1:
             shown = " and ".join(f"{label!r} ({_rows(size[label])})" for label in same)
-            notes.append(f"{shown} are learnt as different classes: spell them the same if they are one")
+            notes.append(f"{shown} are learned as different classes: spell them the same if they are one")
     notes += [
         f"class {str(label)!r} has a single labelled row, too few to hold one out: the score says nothing about it; "
         "label more of its rows"
