@@ -12,7 +12,7 @@ from scipy.stats import binomtest
 
 from condiff.estimators import COINClassifier, COINRegressor
 from condiff.pages.canvas import class_colours
-from condiff.pages.model_figures import agreement, limits, point_map, reliability
+from condiff.pages.model_figures import LOW_TO_HIGH, agreement, limits, point_map, reliability
 from condiff.pages.report import (
     Answer,
     Beside,
@@ -155,7 +155,7 @@ class _ModelReport:
         ends = [f"{value:.3g}" for value in edges]
         names = [f"below {ends[0]}", *(f"{a} to {b}" for a, b in pairwise(ends)), f"from {ends[-1]}"]
         nothing = np.zeros(len(values), dtype=bool)
-        return point_map(places, np.searchsorted(edges, values), names, labelled, nothing)
+        return point_map(places, np.searchsorted(edges, values), names, labelled, nothing, LOW_TO_HIGH)
 
     def changes(self) -> list[Block]:
         changes, total = self.found.changes(_CHANGES), self.found.n_changed

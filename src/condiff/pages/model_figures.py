@@ -17,6 +17,8 @@ _BINS = 10
 # More points than this make a picture slow and no clearer.
 _MOST_POINTS = 1500
 _WIDE = 9.6
+#: From low to high values, visible on light and on dark ground.
+LOW_TO_HIGH = ("#4575b4", "#4ca6b8", "#7fb04f", "#d9a01e", "#d6502f")
 
 
 def reliability(truth: NDArray[np.int64], probabilities: NDArray[np.float64]) -> Picture:
@@ -64,6 +66,7 @@ def point_map(
     names: Sequence[str],
     labelled: NDArray[np.bool_],
     changed: NDArray[np.bool_],
+    palette: Sequence[str] | None = None,
 ) -> Picture:
     """The points in a plane, coloured by their answer; labels have a dark rim, changed answers a ring around them."""
     shown = np.arange(len(places))
@@ -71,7 +74,7 @@ def point_map(
         others = np.flatnonzero(~labelled)
         drawn = np.random.default_rng(0).choice(others, max(0, _MOST_POINTS - int(labelled.sum())), replace=False)
         shown = np.sort(np.concatenate([np.flatnonzero(labelled), drawn]))
-    colours = np.array(class_colours(len(names)))
+    colours = np.array(palette or class_colours(len(names)))
     dot: dict[str, Any] = {"linestyle": "", "marker": "o"}
     ring = dot | {"markerfacecolor": "none", "markeredgecolor": "0.1"}
     handles = [mark(plain(name), **dot, color=colour) for name, colour in zip(names, colours, strict=True)]

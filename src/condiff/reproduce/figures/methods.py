@@ -169,8 +169,10 @@ class Sample:
     published_std: float | None = None
 
 
-def draw_boxes(samples: Sequence[Sample], metric: Metric) -> Figure:
+def draw_boxes(samples: Sequence[Sample], metric: Metric, runs: str = "runs") -> Figure:
     """A line per method: the box plot of its runs, and as a hollow diamond what was published, with its spread."""
+    from matplotlib.cbook import boxplot_stats
+
     medians = [float(np.median(sample.values)) for sample in samples]
     low, high = fences(medians, len(samples))
     figure, [[axes]] = panels(1, 1, (9.6, 0.7 + 0.26 * len(samples)), grid="x")
@@ -180,8 +182,10 @@ def draw_boxes(samples: Sequence[Sample], metric: Metric) -> Figure:
             continue
         colour = colour_of(sample.name)
         line = {"color": colour, "linewidth": 1.0}
-        found = axes.boxplot(
-            [value for value in sample.values if low <= value <= high],
+        [box] = boxplot_stats(sample.values)
+        box["fliers"] = [value for value in box["fliers"] if low <= value <= high]
+        found = axes.bxp(
+            [box],
             positions=[height],
             widths=0.58,
             orientation="horizontal",
@@ -194,7 +198,7 @@ def draw_boxes(samples: Sequence[Sample], metric: Metric) -> Figure:
             flierprops={"marker": "o", "markersize": 3, "markerfacecolor": "none", "markeredgecolor": colour},
         )
         mean = metric.text(float(np.mean(sample.values)))
-        about = f"{sample.name}: median {metric.text(median)}, mean {mean}, {len(sample.values):,} runs"
+        about = f"{sample.name}: median {metric.text(median)}, mean {mean}, {len(sample.values):,} {runs}"
         hint(found["boxes"], about)
         if sample.published is not None:
             theirs = axes.errorbar(

@@ -83,9 +83,9 @@ def _demo(folder: Path) -> Report:
     )
     figure = picture(draw_labels(series), "Accuracy against the labels per class", about)
     cards = [
-        Card(f"COIN, {number} per class", *reversed(texts["COIN", number].rpartition(" ± ")[::2]))
-        for number in numbers
-        if ("COIN", number) in cells
+        Card(f"COIN, {number} per class", f"{mean:.1f}", unit=f"± {std:.1f} %")
+        for (method, number), (mean, std) in sorted(cells.items())
+        if method == "COIN"
     ]
     sections = [Section("Accuracy", [table, figure]), Section("How it was made", [versions(origin)])]
     lede = "Handwritten digits with a few labels per class, COIN beside what one would try instead."

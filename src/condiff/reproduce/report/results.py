@@ -144,7 +144,7 @@ class _TaskReport:
         published = any(row.published is not None for row in grid.cells.values())
         caption += " In brackets the published mean." if published else ""
         columns = [Column("method", "text"), *(Column(column.title) for column in grid.columns)]
-        blocks: list[Block] = [Table(caption, columns, rows, [line.method == _OURS for line in grid.lines])]
+        blocks: list[Block] = [Table(caption, columns, rows, _stand_out([line.method for line in grid.lines]))]
         if len(grid.columns) <= SIDE_BY_SIDE:
             about = f"{_sentence(grid.about())} {_best_of(grid)}"
             title = "Means beside the published ones" if published else "Means of all methods"
@@ -177,7 +177,7 @@ class _TaskReport:
             shown.append(cells)
         caption = f"{title}, {judged.title}: {grid.about()}."
         caption += f" Differences beyond {judged.tolerance:g} are red." if compared else ""
-        blocks: list[Block] = [Table(caption, columns, shown, [row.method == _OURS for row in rows])]
+        blocks: list[Block] = [Table(caption, columns, shown, _stand_out([row.method for row in rows]))]
         if not self.sweep and (boxes := self.boxes(rows, title)):
             blocks.insert(0, boxes)
         return title, blocks
@@ -197,13 +197,11 @@ class _TaskReport:
         order = sorted(samples, key=lambda each: statistics.median(each.values), reverse=judged.higher_is_better)
         best, worst = (f"{each.name}, {judged.text(statistics.median(each.values))}" for each in (order[0], order[-1]))
         about = f"Box plots of the {judged.title} of {len(samples)} methods. Best median: {best}. Worst: {worst}."
-        what = "all runs" if rows[0].noun == "run" else "all blocks of tasks"
-        caption = (
-            f"{title}, {what}: median, quartiles, the last value within 1.5 times their distance, and those beyond."
-        )
+        runs = "runs" if rows[0].noun == "run" else "blocks of tasks"
+        caption = f"{title}, all {runs}: median, quartiles, whiskers to 1.5 times their distance, and values beyond."
         if any(sample.published is not None for sample in samples):
             caption += " Hollow diamonds: published mean and its spread."
-        return picture(draw_boxes(samples, judged), f"{title}, {what}", about, caption)
+        return picture(draw_boxes(samples, judged, runs), f"{title}, all {runs}", about, caption)
 
     def times(self, rows: Sequence[Row]) -> Picture | None:
         judged = rows[0].judged
@@ -337,6 +335,11 @@ def _places(rows: Sequence[Row]) -> list[list[Row]]:
     for row in rows:
         found[row.place].append(row)
     return list(found.values())
+
+
+def _stand_out(methods: Sequence[str]) -> list[bool]:
+    """COIN among others."""
+    return [method == _OURS and len(set(methods)) > 1 for method in methods]
 
 
 def _quantity(value: float | None) -> Cell:
