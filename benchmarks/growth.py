@@ -15,8 +15,9 @@ from pathlib import Path
 import torch
 
 from condiff.files import write_text
+from condiff.pages.canvas import save
 from condiff.reproduce.bench.speed.growth import AXES, exponent, growth
-from condiff.reproduce.figures.bench import growth_curves
+from condiff.reproduce.figures.bench import draw_growth
 from condiff.reproduce.provenance import provenance
 
 
@@ -41,7 +42,7 @@ def main() -> None:
         )
     made = provenance(f"python benchmarks/growth.py --repeats {arguments.repeats}")
     write_text(arguments.out / "growth.json", json.dumps({"made": made, "rows": rows}, indent=2) + "\n")
-    growth_curves(rows, arguments.out / "growth.png")
+    save(draw_growth(rows), arguments.out / "growth.png")
 
 
 if __name__ == "__main__":

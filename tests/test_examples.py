@@ -5,13 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
 def run(name: str, picture: Path, **environment: str) -> str:
-    pytest.importorskip("matplotlib")
     command = [sys.executable, EXAMPLES / name, picture]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment})
     assert done.returncode == 0, done.stderr

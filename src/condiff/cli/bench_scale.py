@@ -42,9 +42,10 @@ def bench_scale(
         tell=note,
     )
     if any(row["points"] and row["status"] == "ok" for row in rows):
-        from condiff.reproduce.figures.bench import scale_curves
+        from condiff.pages.canvas import save
+        from condiff.reproduce.figures.bench import draw_scale
 
-        scale_curves(codec.loads(out.read_text()), out.with_suffix(".png"))
+        save(draw_scale(codec.loads(out.read_text())), out.with_suffix(".png"))
     if json:
         print_json(rows)
         return

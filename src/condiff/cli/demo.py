@@ -43,7 +43,7 @@ def command(
     write_text(table_path, json_module.dumps(rows, indent=2) + "\n")
     made = provenance(f"condiff demo --draws {draws}")
     write_text(out / "provenance.json", json_module.dumps(made, indent=2) + "\n")
-    figures.accuracy_against_time(runs, picture_path)
+    figures.save(figures.draw_time(runs), picture_path)
     if json:
         print_json(rows)
         return

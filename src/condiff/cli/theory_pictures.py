@@ -73,14 +73,15 @@ def figures(
 
     Example: [bold]condiff theory figures --out pictures[/bold]
     """
+    from condiff.pages.canvas import save
     from condiff.reproduce.evolution import PLANES, evolve
-    from condiff.reproduce.figures.theory import flow_animation, scale_space, three_times
+    from condiff.reproduce.figures.theory import draw_scale_space, draw_three_times, flow_animation
     from condiff.reproduce.scale_space import DeepMoons, photograph
 
     evolutions = [evolve(name) for name in PLANES]
     targets = [out / name for name in ("three-times.png", "scale-space.png", "flow.gif")]
-    three_times(evolutions, targets[0])
-    scale_space(photograph(), DeepMoons(), targets[1])
+    save(draw_three_times(evolutions), targets[0])
+    save(draw_scale_space(photograph(), DeepMoons()), targets[1])
     flow_animation(evolutions, targets[2])
     if json:
         print_json([{"out": str(target), "bytes": target.stat().st_size} for target in targets])
@@ -161,11 +162,12 @@ def _smooth_digits(
     protocol = Protocol(points=points, samples=samples, alpha=alpha, seed=seed)
     found = list(progress(curves(noises, protocol), len(noises) * len(METHODS), "curves"))
     if out is not None:
-        from condiff.reproduce.figures.theory import certified_curves
+        from condiff.pages.canvas import save
+        from condiff.reproduce.figures.theory import draw_certified
 
         content = {"made": provenance(typed()), "curves": found}
         write_text(out / "certified.json", codec.dumps(content, indent=1) + "\n")
-        certified_curves(found, out / "certified.png")
+        save(draw_certified(found), out / "certified.png")
     if json:
         print_json(found)
         return

@@ -10,7 +10,7 @@ from tests.reproduce.made_up import run, sweep
 
 from condiff.errors import InvalidInputError
 from condiff.reproduce.demo import Run
-from condiff.reproduce.figures import accuracy_against_time, draw_strength
+from condiff.reproduce.figures import draw_strength, draw_time, save
 from condiff.reproduce.figures.along import draw_labels
 
 LIMITS = {"cora": {"stability limit": 0.346, "positivity limit": 0.174}, "citeseer": {"stability limit": 0.475}}
@@ -83,7 +83,7 @@ RUNS = [
 
 
 def test_a_picture_is_a_png_of_some_size(tmp_path: Path) -> None:
-    accuracy_against_time(RUNS, tmp_path / "folder" / "picture.png")
+    save(draw_time(RUNS), tmp_path / "folder" / "picture.png")
     content = (tmp_path / "folder" / "picture.png").read_bytes()
     assert content.startswith(b"\x89PNG\r\n")
     pixels = imread(tmp_path / "folder" / "picture.png")
@@ -94,16 +94,16 @@ def test_a_picture_is_a_png_of_some_size(tmp_path: Path) -> None:
 
 
 def test_the_same_runs_give_the_same_bytes_and_others_give_others(tmp_path: Path) -> None:
-    accuracy_against_time(RUNS, tmp_path / "a.png")
-    accuracy_against_time(list(RUNS), tmp_path / "b.png")
-    accuracy_against_time(RUNS[:-1], tmp_path / "c.png")
+    save(draw_time(RUNS), tmp_path / "a.png")
+    save(draw_time(list(RUNS)), tmp_path / "b.png")
+    save(draw_time(RUNS[:-1]), tmp_path / "c.png")
     a, b, c = ((tmp_path / f"{name}.png").read_bytes() for name in "abc")
     assert a == b != c
 
 
 def test_runs_of_the_table_are_not_drawn(tmp_path: Path) -> None:
-    accuracy_against_time(RUNS, tmp_path / "a.png")
-    accuracy_against_time([*RUNS, Run("COIN", 2, 0, 0.1)], tmp_path / "b.png")
+    save(draw_time(RUNS), tmp_path / "a.png")
+    save(draw_time([*RUNS, Run("COIN", 2, 0, 0.1)]), tmp_path / "b.png")
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
 
 

@@ -6,17 +6,15 @@ import numpy as np
 import pytest
 
 from condiff.errors import InvalidInputError
+from condiff.pages.canvas import save
 from condiff.reproduce import scale_space as space
 from condiff.reproduce.evolution import PLANES, Evolution, evolve
 from condiff.reproduce.figures.theory import (
-    certified_curves,
     draw_certified,
     draw_flow,
     draw_scale_space,
     draw_three_times,
     flow_animation,
-    scale_space,
-    three_times,
 )
 from condiff.reproduce.scale_space import DeepMoons
 
@@ -48,7 +46,7 @@ def test_curves_are_of_their_noise_and_method(tmp_path: Path) -> None:
     np.testing.assert_allclose(lines["COIN"].get_xdata(), [0, 0.25, 0.5])
     assert lines["COIN"].get_color() == lines["COIN + noise"].get_color() != lines["network"].get_color()
     assert [line.get_linestyle() for line in left.lines] == ["-", "-", "--", "--"]
-    certified_curves(ROWS, tmp_path / "curve.png")
+    save(draw_certified(ROWS), tmp_path / "curve.png")
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -63,7 +61,7 @@ def test_three_times_show_points_and_shares(evolutions: list[Evolution], tmp_pat
     np.testing.assert_array_equal(stars.get_offsets(), evolution.points[evolution.shown])
     right = np.delete((diffused > 0.5) == evolution.truth, evolution.shown).mean()
     assert figure.axes[2].get_title().endswith(f"{100 * right:.0f} % right")
-    three_times(evolutions[:1], tmp_path / "three.svg")
+    save(draw_three_times(evolutions[:1]), tmp_path / "three.svg")
     assert (tmp_path / "three.svg").read_text().count("<use") > 3 * len(evolution.points)
 
 
@@ -113,5 +111,5 @@ def test_scale_space_goes_from_coarse_to_fine_and_from_base_to_network(
     assert [axes.get_title() for axes in below][1:4] == ["3 of 12 layers", "6 of 12 layers", "9 of 12 layers"]
     assert "base classifier" in below[0].get_title()
     assert "network" in below[-1].get_title()
-    scale_space(image, deep, tmp_path / "scale.png")
+    save(draw_scale_space(image, deep), tmp_path / "scale.png")
     assert (tmp_path / "scale.png").read_bytes().startswith(b"\x89PNG")

@@ -6,7 +6,8 @@ or PDF by the target's suffix.
 
 from __future__ import annotations
 
-from condiff.reproduce.figures.along import accuracy_against_time, draw_strength, strength_boxplots
+from condiff.pages.canvas import save
+from condiff.reproduce.figures.along import draw_labels, draw_strength, draw_time, strength_boxplots
 from condiff.reproduce.figures.covid import (
     case_forecasts,
     draw_forecasts,
@@ -28,7 +29,6 @@ from condiff.reproduce.figures.prostate import draw_curves, draw_genes, gene_bar
 from condiff.reproduce.figures.times import draw_times, time_complexity
 
 __all__ = [
-    "accuracy_against_time",
     "accuracy_intervals",
     "balance_bars",
     "case_forecasts",
@@ -37,16 +37,19 @@ __all__ = [
     "draw_forecasts",
     "draw_genes",
     "draw_intervals",
+    "draw_labels",
     "draw_memory",
     "draw_missing",
     "draw_regions",
     "draw_strength",
+    "draw_time",
     "draw_times",
     "error_against_missing",
     "gene_bars",
     "memory_bars",
     "region_map",
     "roc_and_pr_curves",
+    "save",
     "strength_boxplots",
     "time_complexity",
     "with_and_without_balance",

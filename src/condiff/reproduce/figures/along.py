@@ -105,11 +105,6 @@ def _boxes(axes: Axes, found: dict[float, list[float]]) -> None:
     )
 
 
-def accuracy_against_time(runs: Sequence[demo.Run], target: Path) -> None:
-    """Write :func:`draw_time`."""
-    save(draw_time(runs), target)
-
-
 def draw_time(runs: Sequence[demo.Run]) -> Figure:
     """How far to diffuse: the accuracy of COIN against the diffusion time, relative to the automatic one."""
     figure, [[axes]] = panels(1, 1, (7.0, 4.2))

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from condiff.pages.canvas import COLOURS, HIGHLIGHT, OURS, panels, save
+from condiff.pages.canvas import COLOURS, HIGHLIGHT, OURS, panels
 from condiff.reproduce.bench.scale.sweep import exponents
 from condiff.reproduce.bench.speed.growth import exponent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from matplotlib.figure import Figure
-
-
-def growth_curves(rows: Sequence[dict[str, Any]], target: Path) -> None:
-    """Write :func:`draw_growth`."""
-    save(draw_growth(rows), target)
 
 
 def draw_growth(rows: Sequence[dict[str, Any]]) -> Figure:
@@ -49,11 +43,6 @@ def draw_growth(rows: Sequence[dict[str, Any]]) -> Figure:
 def _short(value: float) -> str:
     """1,400 as 1.4k."""
     return f"{value / 1000:g}k" if value >= 1000 else f"{value:g}"
-
-
-def scale_curves(rows: Sequence[dict[str, Any]], target: Path) -> None:
-    """Write :func:`draw_scale`."""
-    save(draw_scale(rows), target)
 
 
 def draw_scale(rows: Sequence[dict[str, Any]]) -> Figure:

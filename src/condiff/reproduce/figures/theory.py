@@ -8,7 +8,7 @@ import numpy as np
 
 from condiff.errors import InvalidInputError
 from condiff.files import atomic_path
-from condiff.pages.canvas import HIGHLIGHT, OURS, bare, panels, plain, save
+from condiff.pages.canvas import HIGHLIGHT, OURS, bare, panels, plain
 from condiff.reproduce.scale_space import heat_flow
 
 if TYPE_CHECKING:
@@ -32,11 +32,6 @@ _FRAMES, _DPI = 36, 100
 _PAUSE, _STEP, _REST = 900, 90, 1800  # milliseconds of the first frame, of each, and of the last
 #: Times of the heat flow, in squared pixels: the blur is sqrt(2 t) wide.
 _TIMES = (0.0, 2.0, 8.0, 32.0, 128.0)
-
-
-def three_times(evolutions: Sequence[Evolution], target: Path) -> None:
-    """Write :func:`draw_three_times`."""
-    save(draw_three_times(evolutions), target)
 
 
 def draw_three_times(evolutions: Sequence[Evolution]) -> Figure:
@@ -160,11 +155,6 @@ def draw_flow(evolutions: Sequence[Evolution], values: Sequence[np.ndarray], sha
     return figure
 
 
-def scale_space(image: Floats, deep: DeepMoons, target: Path) -> None:
-    """Write :func:`draw_scale_space`."""
-    save(draw_scale_space(image, deep), target)
-
-
 def draw_scale_space(image: Floats, deep: DeepMoons) -> Figure:
     """The paper's first picture: an image from coarse to fine, and a classifier from its base to the network."""
     total = len(deep.network.blocks)
@@ -203,11 +193,6 @@ def draw_scale_space(image: Floats, deep: DeepMoons) -> Figure:
     above[0].set_ylabel("scale space", fontsize=9.5)
     below[0].set_ylabel("network", fontsize=9.5)
     return figure
-
-
-def certified_curves(rows: Sequence[dict[str, Any]], target: Path) -> None:
-    """Write :func:`draw_certified`."""
-    save(draw_certified(rows), target)
 
 
 def draw_certified(rows: Sequence[dict[str, Any]]) -> Figure:

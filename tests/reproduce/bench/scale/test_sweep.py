@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from condiff.errors import CondiffError
+from condiff.pages.canvas import save
 from condiff.reproduce.bench.scale import job, methods, sweep
 from condiff.reproduce.bench.scale.points import make_points
 from condiff.reproduce.bench.scale.stopwatch import watched
 from condiff.reproduce.bench.scale.sweep import exponents, run_sweep
-from condiff.reproduce.figures.bench import draw_scale, scale_curves
+from condiff.reproduce.figures.bench import draw_scale
 
 
 def row(method: str, points: int, **more: Any) -> dict[str, Any]:
@@ -78,10 +79,9 @@ def test_a_job_that_fails_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
 
 def test_the_picture(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     rows = [row(name, n) for name in ("COIN", "other") for n in (62_500, 125_000)]
     rows += [{"method": "other", "points": 250_000, "threads": 2, "status": "time", "reason": "more than 1 s"}]
-    scale_curves(rows, tmp_path / "scale.png")
+    save(draw_scale(rows), tmp_path / "scale.png")
     assert (tmp_path / "scale.png").stat().st_size > 1000
     labels = [line.get_label() for line in draw_scale(rows).axes[0].lines]
     assert labels == ["COIN (1.10)", "other (1.10)"]

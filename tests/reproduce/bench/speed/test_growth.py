@@ -3,9 +3,10 @@ from __future__ import annotations
 import pytest
 import torch
 
+from condiff.pages.canvas import save
 from condiff.reproduce.bench.speed import growth as module
 from condiff.reproduce.bench.speed.growth import Size, bound_seconds, exponent, growth, roofline
-from condiff.reproduce.figures.bench import draw_growth, growth_curves
+from condiff.reproduce.figures.bench import draw_growth
 
 
 def test_exponents_of_powers() -> None:
@@ -35,7 +36,7 @@ def test_a_small_sweep_and_its_picture(monkeypatch: pytest.MonkeyPatch, tmp_path
         ("layers", 4),
     ]
     assert all(row["seconds"] > 0 and row["bound_seconds"] > 0 for row in rows)
-    growth_curves(rows, tmp_path / "growth.png")
+    save(draw_growth(rows), tmp_path / "growth.png")
     assert (tmp_path / "growth.png").stat().st_size > 1000
     figure = draw_growth(rows)
     assert [axes.get_xlabel() for axes in figure.axes] == ["", "", "nodes", "layers"]
