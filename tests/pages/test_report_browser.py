@@ -22,7 +22,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
     X, y = load_iris(return_X_y=True)
     model = COINClassifier(layers=30).fit(X, np.where(np.arange(150) % 5 == 0, y, -1))
-    sources = {name: RESULTS / name for name in ("node", "covid", "node-ablation", "demo")}
+    sources = {name: RESULTS / name for name in ("node", "covid", "node-ablation", "demo", "fewshot", "prostate")}
     sources["model"] = model.save(folder / "model")
     for name, source in sources.items():
         write_report(source, folder / f"{name}.html", f"condiff report {name}")
@@ -41,6 +41,8 @@ def column(page: Any, number: int, table: int = 0) -> list[str]:
         ("covid", "dark"),
         ("node-ablation", "light"),
         ("demo", "dark"),
+        ("fewshot", "dark"),
+        ("prostate", "light"),
         ("model", "light"),
         ("model", "dark"),
     ],
@@ -54,6 +56,28 @@ def test_it_opens_and_is_accessible(
     accessible(page)
     # Nothing sticks out at the side.
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("name", ["node", "demo", "model"])
+def test_on_a_phone_pictures_scroll_and_stay_readable(open_page: Open, pages: dict[str, Path], name: str) -> None:
+    page = open_page(pages[name])
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    sizes = page.evaluate(
+        "[...document.querySelectorAll('svg text')].map((text) => text.getBoundingClientRect().height)"
+    )
+    assert min(size for size in sizes if size) > 5
+
+
+def test_pictures_follow_the_scheme_and_keep_their_hints(open_page: Open, pages: dict[str, Path]) -> None:
+    page = open_page(pages["node"], color_scheme="light")
+    fill = "getComputedStyle(document.querySelector('svg text')).fill"
+    light = page.evaluate(fill)
+    page.emulate_media(color_scheme="dark")
+    assert page.evaluate(fill) != light
+    hints = page.evaluate("[...document.querySelectorAll('svg title')].map((title) => title.textContent)")
+    assert any(hint.startswith("COIN: median") for hint in hints)
+    assert any(hint.startswith("published: 82.2") for hint in hints)
 
 
 def test_it_sorts_by_mouse(open_page: Open, pages: dict[str, Path]) -> None:

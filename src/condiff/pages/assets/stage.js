@@ -26,7 +26,7 @@ class Stage {
     this.ink = ink;
     this.bad = bad;
     this.grey = this.rgb(neutral);
-    this.radius = this.ratio * Math.max(2.4, Math.min(6, 130 / Math.sqrt(this.points)));
+    this.radius = this.ratio * Math.max(2.4, Math.min(6, 130 / Math.sqrt(this.points)) * Math.min(1, box.width / 640));
     const shade = (code, level) => this.shade(code, level);
     this.disc = makeDisc(this.radius, 0.8 * this.ratio, this.rgb(panel), this.colours.length, shade);
     this.putPoints();
