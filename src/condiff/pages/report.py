@@ -154,7 +154,7 @@ class Table:
     @property
     def name(self) -> str:
         """What a screen reader calls it."""
-        return self.caption.partition(".")[0].partition(":")[0]
+        return self.caption.partition(". ")[0].rstrip(".")
 
 
 @dataclass(frozen=True)
