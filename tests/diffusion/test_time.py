@@ -90,12 +90,54 @@ def test_faster_diffusion_takes_less_time(n: int) -> None:
 def test_components_that_never_mix_bound_the_trace(size: int) -> None:
     weights = sp.csr_array(sp.block_diag([cycle(size)] * 4))
     operator = Graph.of(weights).laplacian(torch.float64)
-    # Four constants stay for ever: six degrees of freedom come, three never do.
+    # Four constants stay for ever: six degrees of freedom are reached, two never are.
     time = diffusion_time(operator, 6.0)
     assert trace(eigenvalues(weights), time) == pytest.approx(6.0, rel=1e-6 if 4 * size <= 256 else 0.15)
-    longest = diffusion_time(operator, 2.0)
-    assert np.isfinite(longest)
-    assert longest > 10 * time
+    rest = diffusion_time(operator, 2.0)
+    assert time < rest < 10 * time
+    assert trace(eigenvalues(weights), rest) == pytest.approx(4.0, abs=0.5)
+
+
+def cliques(count: int, size: int, bridge: float) -> sp.csr_array:
+    """Cliques in a ring, with one edge of the given weight from each to the next."""
+    weights = sp.lil_array(sp.block_diag([complete(size) / size] * count))
+    for i in range(count):
+        a, b = i * size, (i + 1) % count * size + 1
+        weights[a, b] = weights[b, a] = bridge
+    return sp.csr_array(weights)
+
+
+@pytest.mark.parametrize("bridge", [0.0, 1e-9, 1e-6, 1e-4])
+@pytest.mark.parametrize(("count", "size"), [(20, 8), (60, 10), (300, 3)])
+def test_parts_that_hardly_exchange_heat_are_not_waited_for(count: int, size: int, bridge: float) -> None:
+    operator = Graph.of(cliques(count, size, bridge)).laplacian(torch.float64)
+    time = diffusion_time(operator, 4.0)
+    # Inside a clique the slowest mode has the eigenvalue 1: it is smoothed away, and little more time is spent.
+    assert 2.0 < time < 20.0
+
+
+@pytest.mark.parametrize("bridge", [0.1, 1.0])
+def test_parts_that_do_exchange_heat_are(bridge: float) -> None:
+    weights = cliques(20, 8, bridge)
+    time = diffusion_time(Graph.of(weights).laplacian(torch.float64), 4.0)
+    assert trace(eigenvalues(weights), time) == pytest.approx(4.0, rel=1e-6)
+
+
+@pytest.mark.parametrize("n", [200, 1500])
+def test_one_hot_columns(n: int) -> None:
+    # Many duplicates: every combination is a part of its own.
+    columns = [np.eye(k)[np.random.default_rng(k).integers(0, k, n)] for k in (6, 5, 4)]
+    operator = kernel_graph(np.hstack(columns), 15, 7, tuning="pair").laplacian()
+    assert 1.0 < diffusion_time(operator, 4.0) * float(operator.diagonal.max()) < 100.0
+
+
+def test_a_hub_is_no_reason_to_stop_before_anything_has_mixed() -> None:
+    # Steps are as short as the hub needs them, and for the first of them the others have hardly begun.
+    weights = sp.lil_array(cycle(200))
+    weights[0, 1:] = weights[1:, 0] = 1e-3
+    weights[0, 1] = weights[1, 0] = 100.0
+    time = diffusion_time(Graph.of(sp.csr_array(weights)).laplacian(torch.float64), 5.0)
+    assert trace(eigenvalues(sp.csr_array(weights)), time) == pytest.approx(5.0, rel=1e-6)
 
 
 @pytest.mark.parametrize("n", [5, 300])

@@ -17,7 +17,7 @@ from sklearn.exceptions import NotFittedError
 from condiff.errors import InvalidInputError
 from condiff.estimators.forecaster import Backtest, PanelForecaster, backtest, last_values, week_means
 from condiff.graph import DenseLaplacian, Graph
-from condiff.graph.sequence import directed_laplacians
+from condiff.graph.batch import directed_laplacians
 from condiff.model import COIN
 from condiff.training import Training
 from condiff.training.panel_reference import fit_panel_reference

@@ -16,7 +16,7 @@ from condiff.bases import Bottleneck, Residual
 from condiff.diffusion import Diffusion
 from condiff.errors import InvalidInputError, StepSizeError, StepSizeWarning
 from condiff.graph import DenseLaplacian, Graph
-from condiff.graph.sequence import directed_laplacians
+from condiff.graph.batch import directed_laplacians
 from condiff.model import COIN
 from condiff.reproduce.datasets import covid
 from condiff.training import COVID, Training

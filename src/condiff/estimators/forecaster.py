@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from condiff.errors import InvalidInputError
 from condiff.graph import DenseLaplacian, Graph
-from condiff.graph.sequence import directed_laplacians
+from condiff.graph.batch import directed_laplacians
 from condiff.model import COIN
 from condiff.training import Training
 from condiff.training.panel import fit_panel

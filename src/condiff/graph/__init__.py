@@ -1,9 +1,8 @@
 """From points or edges to weights, and from weights to the Laplacian that the diffusion runs on."""
 
 from condiff.graph.graph import Graph
-from condiff.graph.laplacian import DenseLaplacian, Laplacian, SparseLaplacian
+from condiff.graph.laplacian import DenseLaplacian, Laplacian, SparseLaplacian, laplacian
 from condiff.graph.neighbours import Metric, Neighbours, nearest
-from condiff.graph.reading import laplacian
 from condiff.graph.weights import PointGraph, kernel_graph
 
 __all__ = [

@@ -1,11 +1,15 @@
-"""Kernel graphs of many small clouds of points at once: the tasks of few-shot learning."""
+"""Laplacians of many small graphs at once: the clouds of points of few-shot tasks, and graphs that change daily."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from condiff.errors import InvalidInputError
+from condiff.graph.graph import Graph
 from condiff.graph.laplacian import DenseLaplacian
 
 # Clouds whose points, in double precision, stay in the caches together.
@@ -34,6 +38,33 @@ def kernel_laplacians(points: Tensor, n_neighbors: int = 8, bandwidth_rank: int 
     return DenseLaplacian(torch.cat(parts), symmetric=True)
 
 
+def directed_laplacians(
+    weights: Sequence[Any], dtype: torch.dtype = torch.float32, device: torch.device | str | None = None
+) -> DenseLaplacian:
+    r"""The Laplacians of graphs of the same nodes, directed or not, of shape (graphs, n, n).
+
+    .. math:: L = \mathrm{diag}(\hat W 1) - \hat W, \qquad \hat W = D^{-1/2} W D^{-1/2}, \qquad D = \mathrm{diag}(W 1)
+
+    with the diagonal of W set to zero. Row sums of the directed weights stand on both sides, so that L is not symmetric
+    where W is not. A node without an edge of its own keeps its value and affects no other.
+
+    Parameters
+    ----------
+    weights
+        One graph each, anything that :meth:`Graph.of` accepts; row i lists what node i averages over.
+    dtype, device
+        Of the result, which is dense: for graphs of up to a few thousand nodes.
+    """
+    if not len(weights):
+        raise InvalidInputError("there is no graph to make a Laplacian of")
+    graphs = [Graph.of(each).normalised(self_loops="remove") for each in weights]
+    sizes = sorted({graph.n_nodes for graph in graphs})
+    if len(sizes) > 1:
+        raise InvalidInputError(f"the graphs must have the same nodes, not {' and '.join(map(str, sizes))} of them")
+    dense = torch.stack([torch.as_tensor(graph.weights.toarray(), dtype=dtype) for graph in graphs])
+    return DenseLaplacian(dense.to(device))
+
+
 def _weights(points: Tensor, n_neighbors: int, bandwidth_rank: int) -> Tensor:
     squares = _squared_distances(points.double())
     nearest = squares.topk(n_neighbors, dim=-1, largest=False).values
@@ -50,7 +81,7 @@ def _weights(points: Tensor, n_neighbors: int, bandwidth_rank: int) -> Tensor:
 
 
 def _squared_distances(points: Tensor) -> Tensor:
-    """By one product a cloud, after centring, in double precision: far below what tells neighbours apart."""
+    """By one product per cloud, after centring, in double precision: its error is far below any gap."""
     centred = points - points.mean(1, keepdim=True)
     norms = (centred * centred).sum(-1)
     squares = norms[..., :, None] + norms[..., None, :] - 2 * centred @ centred.mT

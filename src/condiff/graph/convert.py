@@ -1,4 +1,4 @@
-"""From every common description of a graph to a SciPy CSR array; nothing is checked here but the form."""
+"""From every common description of a graph to a SciPy CSR array; only its form and indices are checked here."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import scipy.sparse as sp
 import torch
 
 from condiff.errors import InvalidInputError
+from condiff.graph.sparse import valid_coo, valid_csr
 
 _SPARSE_LAYOUTS = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
 
@@ -30,10 +31,10 @@ def to_csr(source: Any, edge_weight: Any = None, n_nodes: int | None = None) -> 
     if len(getattr(source, "shape", (0, 0))) != 2:
         raise InvalidInputError(f"a graph needs a square matrix of weights, not the shape {tuple(source.shape)}")
     if sp.issparse(source):
-        return sp.csr_array(source)
+        return valid_csr(source)
     if isinstance(source, torch.Tensor):
         if source.layout in _SPARSE_LAYOUTS:
-            coordinates = source.detach().to_sparse_coo().coalesce().cpu()
+            coordinates = valid_coo(source.detach()).cpu()
             return sp.csr_array(
                 (_as_numpy(coordinates.values()), tuple(coordinates.indices().numpy())),
                 shape=tuple(source.shape),

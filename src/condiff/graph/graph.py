@@ -157,8 +157,8 @@ class Graph:
     ) -> SparseLaplacian:
         """The Laplacian ``diag(W 1) - W`` of these weights as they are; normalise first where that is wanted."""
         return SparseLaplacian(
-            torch.as_tensor(self.weights.indptr, dtype=torch.int32, device=device),
-            torch.as_tensor(self.weights.indices, dtype=torch.int32, device=device),
+            torch.as_tensor(self.weights.indptr, device=device),
+            torch.as_tensor(self.weights.indices, device=device),
             torch.as_tensor(self.weights.data, dtype=dtype, device=device),
             symmetric=self.is_symmetric,
         )

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from condiff.errors import InvalidInputError, MissingDependencyError
 from condiff.graph.approximate import RECALL, neighbours_in_cells
+from condiff.graph.sparse import valid_csr
 
 Metric = Literal["euclidean", "cosine"]
 Search = Literal["auto", "exact", "faiss"]
@@ -69,8 +70,8 @@ def nearest(
         ``exact`` compares all pairs block by block, ``faiss`` uses an inverted-file index, ``auto`` takes faiss for
         dense data past 50,000 points when it is installed.
     recall
-        For faiss, the share of the true neighbours that is to be found, above 0 and at most 1; what was found on a
-        sample of points is told in the result.
+        For faiss, the share of the true neighbours to be found, above 0 and at most 1; the result has the share that
+        was found on a sample of points.
     """
     base = _prepared(points, metric)
     itself = queries is None
@@ -100,7 +101,7 @@ def _prepared(points: Any, metric: Metric) -> Any:
     if metric not in ("euclidean", "cosine"):
         raise InvalidInputError(f"metric must be 'euclidean' or 'cosine', not {metric!r}")
     if sp.issparse(points):
-        matrix = sp.csr_array(points, dtype=np.float64)
+        matrix = valid_csr(points).astype(np.float64)
         finite, n_dim = np.isfinite(matrix.data).all(), 2
     else:
         matrix = np.ascontiguousarray(points.detach().cpu() if isinstance(points, torch.Tensor) else points)

@@ -1,4 +1,7 @@
-"""A sparse matrix that multiplies dense ones, differentiable in both, with its transpose sorted only once."""
+"""A sparse matrix that multiplies dense ones, differentiable in both, with its transpose sorted only once.
+
+Indices are checked once, where they enter: the compiled code behind every product reads wherever they point.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,9 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", UserWarning)
     torch.sparse_csr_tensor(torch.tensor([0, 1]), torch.tensor([0]), torch.tensor([1.0]))
 
-#: Values that a quarter of a random number takes.
+# What int32 can count.
+_MOST_ENTRIES = np.iinfo(np.int32).max
+# Values that a quarter of a random number takes.
 _LEVELS = 1 << 16
 # Entries of a block of rows.
 _BLOCK = 1 << 22
@@ -31,14 +36,26 @@ class Pattern:
     Parameters
     ----------
     crow_indices, col_indices
-        The CSR structure, as int32 tensors.
+        The CSR structure; it is kept as int32.
     n_columns
         The number of columns.
+
+    Raises
+    ------
+    InvalidInputError
+        If the indices are no CSR structure of such a matrix.
     """
 
     def __init__(self, crow_indices: Tensor, col_indices: Tensor, n_columns: int) -> None:
-        self.crow_indices = crow_indices
-        self.col_indices = col_indices
+        _check_pointers(crow_indices, crow_indices.shape[0] - 1, col_indices.shape[0], exactly=True)
+        _check_range(col_indices, n_columns)
+        if col_indices.shape[0] > _MOST_ENTRIES:
+            raise InvalidInputError(
+                f"a sparse matrix holds up to {_MOST_ENTRIES:,} entries, not {col_indices.shape[0]:,}; "
+                "condiff.distributed cuts a larger graph into parts"
+            )
+        self.crow_indices = crow_indices.to(torch.int32).contiguous()
+        self.col_indices = col_indices.to(torch.int32).contiguous()
         self.shape = (crow_indices.shape[0] - 1, n_columns)
 
     @cached_property
@@ -48,7 +65,7 @@ class Pattern:
         return torch.repeat_interleave(torch.arange(self.shape[0], device=counts.device), counts)
 
     def row_blocks(self) -> Iterator[tuple[Tensor, slice]]:
-        """The rows of some entries at a time, and which entries these are: for graphs whose ``rows`` take gigabytes."""
+        """The rows of some entries at a time, and which entries they are: for graphs whose ``rows`` take gigabytes."""
         last = 0
         while last < self.shape[0]:
             first, start = last, int(self.crow_indices[last])
@@ -75,7 +92,10 @@ class Pattern:
         """The same pattern on another device; itself if it is there."""
         if device is None or torch.device(device) == self.col_indices.device:
             return self
-        return Pattern(self.crow_indices.to(device), self.col_indices.to(device), self.shape[1])
+        other = object.__new__(Pattern)  # checked already
+        other.crow_indices, other.col_indices = self.crow_indices.to(device), self.col_indices.to(device)
+        other.shape = self.shape
+        return other
 
     def product(self, values: Tensor, dense: Tensor, *, transpose: bool = False) -> Tensor:
         """The matrix with these values, or its transpose, times a dense one, outside of autograd."""
@@ -128,11 +148,9 @@ class SparseMatrix:
     @classmethod
     def of(cls, matrix: Any, dtype: torch.dtype = torch.float32) -> SparseMatrix:
         """A SciPy sparse matrix or a dense array as one of these."""
-        csr = sp.csr_array(matrix)
+        csr = valid_csr(matrix)
         csr.sum_duplicates()
-        pattern = Pattern(
-            torch.from_numpy(csr.indptr.astype(np.int32)), torch.from_numpy(csr.indices.astype(np.int32)), csr.shape[1]
-        )
+        pattern = Pattern(torch.from_numpy(csr.indptr), torch.from_numpy(csr.indices), csr.shape[1])
         return cls(pattern, torch.from_numpy(csr.data).to(dtype))
 
     @property
@@ -141,7 +159,7 @@ class SparseMatrix:
         return self.pattern.shape
 
     def with_values(self, values: Tensor) -> SparseMatrix:
-        """Other values in the same places; what was worked out about the places is shared."""
+        """Other values in the same places; what is known about the places is shared."""
         return SparseMatrix(self.pattern, values)
 
     def dropped(self, probability: float, training: bool = True) -> SparseMatrix:
@@ -156,6 +174,77 @@ class SparseMatrix:
         """The same as a dense tensor, differentiable in the values."""
         dense = self.values.new_zeros(self.shape)
         return dense.index_put((self.pattern.rows, self.pattern.columns), self.values, accumulate=True)
+
+
+def valid_csr(source: Any) -> sp.csr_array:
+    """A SciPy sparse matrix or a dense array as CSR; raises InvalidInputError where its indices point outside."""
+    if sp.issparse(source):
+        if source.format not in ("coo", "csr", "csc", "bsr"):
+            source = sp.csr_array(source)
+        _check_matrix(source)
+    matrix = sp.csr_array(source)
+    matrix.prune()
+    return matrix
+
+
+def valid_coo(tensor: Tensor) -> Tensor:
+    """A sparse tensor as coalesced coordinates; raises InvalidInputError where its indices point outside."""
+    shape, layout = tensor.shape, tensor.layout
+    try:
+        if layout == torch.sparse_coo:
+            valid = torch.sparse_coo_tensor(tensor._indices(), tensor._values(), shape, check_invariants=True)
+        else:
+            by_row = layout in (torch.sparse_csr, torch.sparse_bsr)
+            pointers = tensor.crow_indices() if by_row else tensor.ccol_indices()
+            indices = tensor.col_indices() if by_row else tensor.row_indices()
+            valid = torch.sparse_compressed_tensor(
+                pointers, indices, tensor.values(), shape, layout=layout, check_invariants=True
+            )
+    except RuntimeError as error:
+        raise InvalidInputError(f"the indices of this sparse tensor are not valid: {error}") from error
+    coordinates: Tensor = valid.to_sparse_coo().coalesce()
+    return coordinates
+
+
+def _check_matrix(matrix: Any) -> None:
+    rows, columns = matrix.shape
+    if matrix.format == "coo":
+        for indices, bound in zip(matrix.coords, (rows, columns), strict=True):
+            _check_range(indices, bound)
+        return
+    if matrix.format == "bsr":
+        rows, columns = rows // matrix.blocksize[0], columns // matrix.blocksize[1]
+    major, minor = (columns, rows) if matrix.format == "csc" else (rows, columns)
+    _check_pointers(matrix.indptr, major, min(len(matrix.indices), len(matrix.data)))
+    _check_range(matrix.indices[: matrix.indptr[-1]], minor)
+
+
+def _check_pointers(pointers: Any, rows: int, entries: int, *, exactly: bool = False) -> None:
+    whole = _is_whole(pointers)
+    falls = whole and len(pointers) > 1 and bool((pointers[1:] < pointers[:-1]).any())
+    if not whole or len(pointers) != rows + 1 or rows < 0 or falls or int(pointers[0]) != 0:
+        raise InvalidInputError(
+            "the row pointers of a sparse matrix must be whole numbers, one more than rows, that begin at 0 and never "
+            f"decrease; these are {len(pointers)} numbers of {pointers.dtype}"
+        )
+    if int(pointers[-1]) > entries or (exactly and int(pointers[-1]) != entries):
+        raise InvalidInputError(f"the row pointers end at {int(pointers[-1])}, but there are {entries} entries")
+
+
+def _check_range(indices: Any, bound: int) -> None:
+    if not _is_whole(indices):
+        raise InvalidInputError(f"the indices of a sparse matrix must be whole numbers in a row, not {indices.dtype}")
+    if len(indices) and (int(indices.min()) < 0 or int(indices.max()) >= bound):
+        raise InvalidInputError(
+            f"the indices of a sparse matrix go from {int(indices.min())} to {int(indices.max())}, but must be from 0 "
+            f"to {bound - 1}"
+        )
+
+
+def _is_whole(indices: Any) -> bool:
+    if isinstance(indices, Tensor):
+        return indices.ndim == 1 and indices.dtype in (torch.int32, torch.int64)
+    return indices.ndim == 1 and indices.dtype.kind in "iu"
 
 
 def dropout(values: Tensor, probability: float, training: bool = True) -> Tensor:

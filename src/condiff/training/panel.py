@@ -46,7 +46,7 @@ def fit_panel(
     x
         Inputs, (snapshots, nodes, features), without NaN.
     operator
-        One Laplacian a snapshot, such as :func:`condiff.graph.sequence.directed_laplacians` gives, or one for all.
+        One Laplacian a snapshot, such as :func:`condiff.graph.batch.directed_laplacians` gives, or one for all.
     target
         (snapshots, nodes), or (snapshots, nodes, outputs); NaN where it is not known. A network's loss is the mean over
         the snapshots of their mean squared errors over the known targets; snapshots without any are left out.

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from condiff.errors import InvalidInputError
 from condiff.graph import DenseLaplacian
-from condiff.graph.sequence import directed_laplacians
+from condiff.graph.batch import directed_laplacians
 
 if TYPE_CHECKING:
     import scipy.sparse as sp

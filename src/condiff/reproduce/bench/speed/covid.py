@@ -11,7 +11,7 @@ from torch import Tensor
 from condiff.bases import Bottleneck
 from condiff.diffusion import Diffusion
 from condiff.graph import DenseLaplacian
-from condiff.graph.sequence import directed_laplacians
+from condiff.graph.batch import directed_laplacians
 from condiff.model import COIN
 from condiff.reproduce.bench.speed.workload import Workload
 from condiff.reproduce.datasets import covid
