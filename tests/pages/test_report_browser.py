@@ -22,7 +22,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
     X, y = load_iris(return_X_y=True)
     model = COINClassifier(layers=30).fit(X, np.where(np.arange(150) % 5 == 0, y, -1))
-    sources = {name: RESULTS / name for name in ("node", "covid", "node-ablation", "demo", "fewshot", "prostate")}
+    sources = {name: RESULTS / name for name in ("node", "covid", "node-ablation", "demo", "prostate")}
     sources["model"] = model.save(folder / "model")
     for name, source in sources.items():
         write_report(source, folder / f"{name}.html", f"condiff report {name}")
@@ -41,7 +41,6 @@ def column(page: Any, number: int, table: int = 0) -> list[str]:
         ("covid", "dark"),
         ("node-ablation", "light"),
         ("demo", "dark"),
-        ("fewshot", "dark"),
         ("prostate", "light"),
         ("model", "light"),
         ("model", "dark"),

@@ -28,7 +28,7 @@ def smooth(
         typer.Option(help="Standard deviation of the noise; 0.25, and for the digits 0.5 too, by default."),
     ] = None,
     alpha: Annotated[float, typer.Option(help="Probability with which a certificate may be wrong.")] = 0.001,
-    samples: Annotated[int, typer.Option(min=1, help="Votes a row; more certify larger radii.")] = 500,
+    samples: Annotated[int, typer.Option(min=1, help="Votes per row; more certify larger radii.")] = 500,
     together: Annotated[
         bool, typer.Option("--together", help="Let alpha bound the probability that any row's certificate is wrong.")
     ] = False,
@@ -44,7 +44,7 @@ def smooth(
     For a model and a table, each row gets the answer that is most frequent under Gaussian noise, and a radius within
     which that answer holds; or it abstains. Noise and radius are in the units that the model sees: numbers
     standardised, categories 0 or 1. For the digits, the network and COIN, with and without noise in training, are
-    fitted from 5 labels a class, and the share of right answers is shown against the radius.
+    fitted from 5 labels per class, and the share of right answers is shown against the radius.
 
     Examples: [bold]condiff theory smooth flowers-model flowers.csv --out radii.csv[/bold],
     [bold]condiff theory smooth digits --out smoothing[/bold]
@@ -138,7 +138,9 @@ def _smooth_table(
     middle = f"median radius {np.median(kept):.3g}, largest {kept.max():.3g}" if len(kept) else "no radius"
     console.print(f"{len(rows)} rows: {len(kept)} certified, {middle}; {len(rows) - len(kept)} abstained", markup=False)
     whose = "all certificates together hold" if together else "each certificate holds"
-    console.print(f"noise {noise:g}, {samples} votes a row; {whose} with a probability of {1 - alpha:g}", markup=False)
+    console.print(
+        f"noise {noise:g}, {samples} votes per row; {whose} with a probability of {1 - alpha:g}", markup=False
+    )
     if out is not None:
         console.print(f"written to {out}", markup=False)
         return

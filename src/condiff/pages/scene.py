@@ -173,7 +173,7 @@ def scene_of_model(
 
 
 def example_scene(name: str, points: int = 600, *, layout: Layout = "auto", seed: int = 1) -> Scene:
-    """Two moons, two circles or the digits, each with a label or two a class.
+    """Two moons, two circles or the digits, each with a label or two per class.
 
     Parameters
     ----------

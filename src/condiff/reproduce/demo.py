@@ -1,4 +1,4 @@
-"""The demo: handwritten digits with a few labels a class, COIN beside what a user would try instead."""
+"""The demo: handwritten digits with a few labels per class, COIN beside what a user would try instead."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@
       controls();
       if (next === playFrom) setPlaying(false);
     }
-    // A computation under way is finished before a newer wish is taken up, or dragging would never show anything.
+    // A computation under way is finished before a newer request is taken up, or dragging would never show anything.
     if (flow.done || playing) {
       flow.setStrength(wanted.strength);
       flow.goTo(wanted.layers);
