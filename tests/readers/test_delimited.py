@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from condiff.encoders import TableEncoder
@@ -156,6 +156,9 @@ def test_whatever_is_quoted_comes_back(
 
 @settings(max_examples=100, deadline=None)
 @given(content=st.binary(max_size=200))
+@example(b"\xef\xbb")
+@example(b"\xff\xfea")
+@example(b'""')
 def test_any_bytes_are_a_table_or_one_clear_line(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     path = tmp_path_factory.mktemp("t") / "t.csv"
     path.write_bytes(content)

@@ -12,7 +12,7 @@ import functools
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, TypeAlias
@@ -105,12 +105,12 @@ class NumberForm:
         return _read(text, self._cell)
 
     def _cell(self, cell: str) -> float | None:
-        if cell in self.words or cell.lower() in NO_VALUE:
-            return math.nan
-        found = _parts(cell)
-        if found is None or found.unit not in ("", self.unit):
-            return None
-        return found.with_comma if self.decimal == "," else found.with_point
+        return self._value(cell, _parts(cell))
+
+    def _value(self, cell: str, parts: _Parts | None) -> float | None:
+        if parts is None or parts.unit not in ("", self.unit):
+            return math.nan if cell in self.words or cell.lower() in NO_VALUE else None
+        return parts.with_comma if self.decimal == "," else parts.with_point
 
 
 @dataclass(frozen=True)
@@ -135,12 +135,13 @@ def read_numbers(text: Text, decimal: str | None = None) -> tuple[NumberForm, Fl
     plain = _plain_numbers(text)
     if plain is not None and decimal != ",":
         return NumberForm(), plain, np.flatnonzero(np.isinf(plain)).tolist()
-    form = _number_form(_counted(text), decimal)
-    return None if form is None else (form, *form.read(text))
-
-
-def _number_form(counts: Counter[str], decimal: str | None) -> NumberForm | None:
+    counts = _counted(text)
     found = {cell: parts for cell in counts if (parts := _parts(cell)) is not None}
+    form = _number_form(counts, found, decimal)
+    return None if form is None else (form, *_read(text, lambda cell: form._value(cell, found.get(cell))))
+
+
+def _number_form(counts: Counter[str], found: Mapping[str, _Parts], decimal: str | None) -> NumberForm | None:
     words = tuple(sorted(cell for cell in counts if cell not in found))
     unknown = tuple(word for word in words if word.lower() not in NO_VALUE)
     enough = _NEARLY_ALL if unknown else _MOST
@@ -157,10 +158,11 @@ def _number_form(counts: Counter[str], decimal: str | None) -> NumberForm | None
 def says_decimal(text: Text) -> str | None:
     """``,`` or ``.`` where the first cells of a column of numbers show which of them is the decimal mark, else None."""
     counts = _counted(text[:_FEW])
-    if _number_form(counts, None) is None:
+    found = {cell: parts for cell in counts if (parts := _parts(cell)) is not None}
+    if _number_form(counts, found, None) is None:
         return None
-    parts = [found for cell in counts if (found := _parts(cell)) is not None]
-    points, commas = (any(getattr(each, name) is None for each in parts) for name in ("with_comma", "with_point"))
+    points = any(parts.with_comma is None for parts in found.values())
+    commas = any(parts.with_point is None for parts in found.values())
     return "," if commas and not points else "." if points else None
 
 
@@ -177,12 +179,12 @@ def _plain_numbers(text: Text) -> Floats | None:
     return values
 
 
-@functools.lru_cache(maxsize=65536)
 def _parts(cell: str) -> _Parts | None:
     match = _CELL.fullmatch(cell)
     if match is None:
         return _infinite(cell)
-    body, exponent = re.fullmatch(r"(.*?)((?:[eE].*)?)", match["body"].strip()).groups()  # type: ignore[union-attr]
+    body, mark, power = match["body"].strip().lower().partition("e")
+    exponent = mark + power
     point = float(_NOT_DIGITS.sub("", body) + exponent) if _WITH_POINT.fullmatch(body) else None
     comma = None
     if _WITH_COMMA.fullmatch(body):
@@ -330,7 +332,8 @@ def truth_values(text: Text) -> tuple[Floats, list[int]]:
 
 def is_truth(text: Text) -> bool:
     """Whether a column of text holds true and false only."""
-    return {cell.lower() for cell in _counted(text)} <= {"true", "false"}
+    words = np.array(["true", "false", ""], dtype=TEXT)
+    return all(np.isin(np.strings.lower(part), words).all() for part in (text[:_FEW], text))
 
 
 def id_like(name: str) -> bool:

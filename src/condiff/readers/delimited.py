@@ -98,7 +98,10 @@ def read_text(path: Path) -> str:
     """A whole text file, in whatever encoding it is."""
     encoding, _ = _encoding(path)
     with open_binary(path) as stream:
-        return stream.read().decode(encoding, errors=_ERRORS[encoding])
+        try:
+            return stream.read().decode(encoding, errors=_ERRORS[encoding])
+        except UnicodeDecodeError as error:
+            raise InvalidFileError(f"{path} is cut off within a character ({error}): write it again") from error
 
 
 def _form(path: Path) -> TextForm:
