@@ -31,6 +31,7 @@ def test_images_go_in_and_labels_come_out(condiff: Run, photos: Path, tmp_path: 
     rows = list(csv.DictReader(io.StringIO(printed.out)))
     assert [row["label"] for row in rows] == ["red", "blue"] * 6
     assert [row["given"] for row in rows] == ["red", "blue"] + [""] * 10
+    assert [row["model_says"] for row in rows] == [""] * 12
     for row in rows:
         assert float(row["confidence"]) == max(float(row["p_red"]), float(row["p_blue"]))
     assert "12 images: blue 6, red 6" in printed.err
@@ -46,6 +47,7 @@ def test_images_go_in_and_labels_come_out(condiff: Run, photos: Path, tmp_path: 
 
 def test_wrong_requests_are_one_line(condiff: Run, photos: Path, tmp_path: Path) -> None:
     labels = tmp_path / "labels.csv"
+    condiff("fewshot", photos, "--labels", labels, "--out", labels).assert_failed("is also an input")
     condiff("fewshot", photos, "--labels", labels, "--out", "a.txt").assert_failed("--out must end in .csv or .json")
     condiff("fewshot", tmp_path / "none", "--labels", labels).assert_failed("is not a folder of images")
     condiff("fewshot", photos, "--labels", tmp_path / "none.csv").assert_failed("none.csv: no such file")

@@ -1,4 +1,4 @@
-"""``condiff fewshot``: labels for a folder of images from one or a few examples a class."""
+"""``condiff fewshot``: labels for a folder of images from one or a few examples per class."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from condiff.cli.backbone import batches_shown
-from condiff.cli.output import note, print_json
-from condiff.errors import InvalidInputError
+from condiff.cli.output import check_out, note, print_json
 from condiff.files import atomic_path
 
 if TYPE_CHECKING:
-    from condiff.reproduce.labelling import ImageLabels
+    from condiff.estimators.image_labels import ImageLabels
 
 
 def command(
@@ -34,18 +33,18 @@ def command(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the initialisations.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON list and nothing else.")] = False,
 ) -> None:
-    """Label every image of a folder from one or a few labelled ones a class.
+    """Label every image of a folder from one or a few labelled ones per class.
 
     Each image becomes a row of features, by a network that was trained on ImageNet; COIN then spreads the labels over
-    a graph of all images. Answers are CSV: file, label, confidence, the label given if any, and the probability of each
-    class. Features are cached, so adding labels and running again is quick.
+    a graph of all images. Answers are CSV: file, label, confidence, the label given if any, what the model would say
+    instead of it, and the probability of each class. Features are cached, so running again with more labels is quick.
 
     Example: [bold]condiff fewshot photos --labels labels.csv --out answers.csv[/bold]
     """
-    from condiff.reproduce.labelling import label_images
+    from condiff.estimators.image_labels import label_images
 
-    if out is not None and out.suffix not in (".csv", ".json"):
-        raise InvalidInputError(f"--out must end in .csv or .json, but is {out}")
+    if out is not None:
+        check_out(out, labels, suffixes=(".csv", ".json"))
     with batches_shown("images embedded") as shown:
         found = label_images(folder, labels, backbone=backbone, seed=seed, on_batch=shown)
     rows = _rows(found)
@@ -63,15 +62,20 @@ def command(
 
 
 def _rows(found: ImageLabels) -> list[dict[str, Any]]:
+    columns = (
+        found.files, found.labels, found.confidences.tolist(), found.given, found.most_probable,
+        found.probabilities.tolist(),
+    )  # fmt: skip
     return [
         {
             "file": file,
             "label": label,
-            "confidence": round(float(row.max()), 6),
+            "confidence": round(confidence, 6),
             "given": given,
-            **{f"p_{name}": round(float(share), 6) for name, share in zip(found.classes, row, strict=True)},
+            "model_says": said if given not in (None, said) else None,
+            **{f"p_{name}": round(share, 6) for name, share in zip(found.classes, shares, strict=True)},
         }
-        for file, label, given, row in zip(found.files, found.labels, found.given, found.probabilities, strict=True)
+        for file, label, confidence, given, said, shares in zip(*columns, strict=True)
     ]
 
 

@@ -11,10 +11,10 @@ from safetensors.torch import load_file
 from torch import nn
 
 from condiff.bases.backbones import Backbone, backbone, unit_range
+from condiff.bases.backbones.checkpoints import describe, load_backbone, load_record
 from condiff.errors import InvalidFileError, InvalidInputError
 from condiff.reproduce.pretraining.augmentation import Augmentation
 from condiff.reproduce.pretraining.backbone import Classification, multi_step
-from condiff.reproduce.pretraining.checkpoints import describe, load_backbone, load_record
 from condiff.reproduce.pretraining.epochs import Schedule, epoch_generator, fit_in_epochs
 from condiff.training.settings import Training
 

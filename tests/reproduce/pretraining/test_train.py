@@ -7,9 +7,9 @@ import pytest
 import torch
 from tests.reproduce.datasets.made_images import split_folder
 
+from condiff.bases.backbones.checkpoints import load_backbone
 from condiff.errors import InvalidInputError
 from condiff.reproduce.pretraining import train as pretraining
-from condiff.reproduce.pretraining.checkpoints import load_backbone
 from condiff.reproduce.pretraining.train import train_backbone
 
 

@@ -142,7 +142,7 @@ def test_a_trained_backbone_to_begin_from(colours: str, tmp_path: Path) -> None:
     folder = tmp_path / "conv4"
     train_backbone(colours, "conv4", folder, epochs=1, batch_size=4, validation_tasks=2)
     begun = assignment(colours, "FEAT", "pretraining.batches=3", initial=str(folder))
-    from condiff.reproduce.pretraining.checkpoints import load_backbone
+    from condiff.bases.backbones.checkpoints import load_backbone
 
     kept = load_backbone(folder).state_dict()
     own = begun.network().encoder.state_dict()

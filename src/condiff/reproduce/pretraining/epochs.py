@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from condiff.bases.backbones.checkpoints import Record, load_record, load_tensors, save_checkpoint
 from condiff.errors import InvalidFileError, InvalidInputError
-from condiff.reproduce.pretraining.checkpoints import Record, load_record, load_tensors, save_checkpoint
 from condiff.training.settings import Training
 
 Network = TypeVar("Network", bound=nn.Module)

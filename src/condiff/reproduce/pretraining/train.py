@@ -10,12 +10,12 @@ from typing import Any
 import torch
 
 from condiff.bases.backbones import BACKBONES, Backbone, backbone
+from condiff.bases.backbones.checkpoints import Record, describe
+from condiff.encoders.images import embed
 from condiff.errors import InvalidInputError
 from condiff.reproduce.datasets.image_sets import frame_of, load_image_set
-from condiff.reproduce.embedding import embed
 from condiff.reproduce.pretraining.augmentation import Augmentation
 from condiff.reproduce.pretraining.backbone import Classification, multi_step
-from condiff.reproduce.pretraining.checkpoints import Record, describe
 from condiff.reproduce.pretraining.epochs import Schedule, fit_in_epochs
 from condiff.reproduce.pretraining.prototypes import prototype_accuracy
 

@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 import torch
 
+from condiff.bases.backbones.checkpoints import Record, load_backbone, load_record, load_tensors
+from condiff.encoders.images import backbone_key
 from condiff.errors import InvalidInputError
 from condiff.files import cache_folder, write_text
 from condiff.readers.images import ImageSet, Part
 from condiff.reproduce.baselines.fewshot.episodic.method import EpisodicMethod, PretrainedMethod, class_means
 from condiff.reproduce.baselines.fewshot.problem import squared_distances
 from condiff.reproduce.datasets.image_sets import load_image_set
-from condiff.reproduce.embedding import backbone_key
 from condiff.reproduce.episodes import Sizes
 from condiff.reproduce.pretraining.augmentation import Augmentation
 from condiff.reproduce.pretraining.base_classes import OnBaseClasses, PretrainedNetwork
-from condiff.reproduce.pretraining.checkpoints import Record, load_backbone, load_record, load_tensors
 from condiff.reproduce.pretraining.episodic import Episode, EpisodicNetwork, OnEpisodes, episodic_accuracy
 from condiff.reproduce.pretraining.epochs import Schedule, fit_in_epochs
 from condiff.reproduce.pretraining.image_episodes import ImageEpisodes, Pixels, base_batch

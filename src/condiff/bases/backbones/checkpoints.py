@@ -14,7 +14,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from condiff.bases.backbones import Backbone, backbone
+from condiff.bases.backbones.base import Backbone
+from condiff.bases.backbones.registry import backbone
 from condiff.errors import InvalidFileError, InvalidInputError
 from condiff.files import atomic_path, read_sealed, sha256, write_sealed
 

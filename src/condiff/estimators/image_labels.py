@@ -8,11 +8,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from condiff.encoders.images import ImageEncoder, Progress
 from condiff.errors import InvalidFileError, InvalidInputError
-from condiff.estimators import COINClassifier
-from condiff.readers.image_folder import Labelled, folder_images, list_images, read_labels
-from condiff.readers.images import Frame
-from condiff.reproduce.embedding import Progress, cached_features, open_backbone
+from condiff.estimators.classifier import COINClassifier
+from condiff.readers.image_folder import Labelled, list_images, read_labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +25,7 @@ class ImageLabels:
     classes
         The labels that there are.
     probabilities
-        One row an image, one column a class.
+        One row per image, one column per class.
     given
         The label that each file came with, or None.
     """
@@ -37,15 +36,21 @@ class ImageLabels:
     given: tuple[str | None, ...]
 
     @property
-    def labels(self) -> list[str]:
-        """The most probable class of each image; for labelled ones too, so that a wrong label may show."""
+    def most_probable(self) -> list[str]:
+        """What the model says of each image, labelled or not."""
         return [self.classes[code] for code in self.probabilities.argmax(axis=1)]
 
     @property
+    def labels(self) -> list[str]:
+        """The label of each image: the given one, or the most probable class."""
+        return [given or said for given, said in zip(self.given, self.most_probable, strict=True)]
+
+    @property
     def confidences(self) -> NDArray[np.float64]:
-        """The probability of that class."""
-        best: NDArray[np.float64] = self.probabilities.max(axis=1)
-        return best
+        """The probability of that label."""
+        code = [self.classes.index(label) for label in self.labels]
+        confidences: NDArray[np.float64] = self.probabilities[np.arange(len(code)), code]
+        return confidences
 
 
 def label_images(
@@ -82,30 +87,10 @@ def label_images(
         raise InvalidInputError(f"{known.path} has only the label {classes[0]!r}: give images of at least two classes")
     targets = np.full(len(files), -1, dtype=np.int64)
     targets[_positions(files, known, folder)] = codes
-    network = open_backbone(backbone)
-    grey = network.in_channels == 1
-    # Characters are drawn dark on light; a backbone of grey images was trained on light ones on dark.
-    frame = Frame(network.size, network.size, grey=grey, invert=grey)
-    squares, key = folder_images(name="folder", folder=folder, files=files, frame=frame, on_batch=None)
-    features = cached_features(
-        network,
-        lambda part: np.array(squares[part]),
-        len(files),
-        name="folder",
-        images_key=key,
-        on_batch=on_batch,
-    )
-    model = COINClassifier(scaling="none", random_state=seed).fit(on_sphere(features), targets)
+    features = ImageEncoder(folder, backbone, on_batch).fit_transform(files)
+    model = COINClassifier(scaling="none", random_state=seed).fit(features, targets)
     given = tuple(None if code < 0 else classes[code] for code in targets)
-    return ImageLabels(tuple(files), classes, model.predict_proba(on_sphere(features)), given)
-
-
-def on_sphere(features: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Features less their mean, each row of length one (rows of zeros stay)."""
-    centred = features - features.mean(axis=0, dtype=np.float64)
-    length = np.linalg.norm(centred, axis=1, keepdims=True)
-    unit: NDArray[np.float64] = centred / np.where(length > 0, length, 1.0)
-    return unit
+    return ImageLabels(tuple(files), classes, model.predict_proba(features), given)
 
 
 def _positions(files: list[str], known: Labelled, folder: Path) -> list[int]:

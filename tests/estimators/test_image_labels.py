@@ -5,14 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from tests.reproduce.datasets.made_images import COLOURS, png, write
 from torch import Tensor
 
 from condiff.bases.backbones import Backbone
 from condiff.errors import InvalidFileError, InvalidInputError
-from condiff.reproduce import labelling
-from condiff.reproduce.labelling import label_images, on_sphere
+from condiff.estimators.image_labels import label_images
 
 
 class MeanColour(Backbone):
@@ -30,7 +28,7 @@ class MeanColour(Backbone):
 @pytest.fixture(autouse=True)
 def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONDIFF_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(labelling, "open_backbone", lambda name: MeanColour())
+    monkeypatch.setattr("condiff.encoders.images.open_backbone", lambda name: MeanColour())
 
 
 @pytest.fixture
@@ -45,7 +43,7 @@ def truth(files: tuple[str, ...]) -> list[str]:
     return [("red", "green", "blue")[int(Path(file).stem) % 3] for file in files]
 
 
-def test_one_example_a_class_labels_the_folder(photos: Path, tmp_path: Path) -> None:
+def test_one_example_per_class_labels_the_folder(photos: Path, tmp_path: Path) -> None:
     labels = write(tmp_path / "l.csv", "file,label\n0/00.png,red\n1/01.png,green\n0/02.png,blue\n")
     found = label_images(photos, labels)
     assert len(found.files) == 36
@@ -54,6 +52,7 @@ def test_one_example_a_class_labels_the_folder(photos: Path, tmp_path: Path) -> 
     assert found.probabilities.shape == (36, 3)
     np.testing.assert_allclose(found.probabilities.sum(axis=1), 1.0, rtol=1e-6)
     np.testing.assert_array_equal(found.confidences, found.probabilities.max(axis=1))
+    assert found.most_probable == found.labels
     assert {file: label for file, label in zip(found.files, found.given, strict=True) if label} == {
         "0/00.png": "red",
         "1/01.png": "green",
@@ -91,8 +90,11 @@ def test_a_damaged_photograph_is_named(photos: Path, tmp_path: Path) -> None:
         label_images(photos, labels)
 
 
-def test_features_are_centred_and_of_length_one() -> None:
-    features = torch.rand(5, 4, generator=torch.Generator().manual_seed(0)).numpy()
-    centred = features - features.mean(axis=0)
-    np.testing.assert_allclose(on_sphere(features), centred / np.linalg.norm(centred, axis=1, keepdims=True), rtol=1e-4)
-    np.testing.assert_array_equal(on_sphere(np.ones((3, 2), dtype=np.float32)), 0.0)
+def test_a_given_label_stays_where_the_model_disagrees(photos: Path, tmp_path: Path) -> None:
+    reds = "".join(f"{number % 2}/{number:02d}.png,red\n" for number in (0, 3, 6, 9, 12))
+    greens = "".join(f"{number % 2}/{number:02d}.png,green\n" for number in (1, 4, 7, 10, 13))
+    rest = "1/15.png,green\n0/02.png,blue\n"
+    found = label_images(photos, write(tmp_path / "l.csv", reds + greens + rest))
+    place = found.files.index("1/15.png")
+    assert (found.labels[place], found.most_probable[place]) == ("green", "red")
+    assert found.confidences[place] < 0.5
