@@ -15,8 +15,8 @@ from torch import Tensor
 from condiff import COIN
 from condiff.distributed import Description, Fit, Labels, Network, write_shards
 from condiff.graph import Graph
-from condiff.training import Training
-from condiff.training.reference import History, fit
+from condiff.training import Fitted, Training, fit
+from condiff.training import Problem as Task
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,22 +57,14 @@ def settings(epochs: int = 12, *, dtype: str = "float64", patience: int | None =
     return Fit(network, Training("adam", 0.05, epochs=epochs, patience=patience), block_rows=64, **options)
 
 
-def single(problem: Problem, fit_settings: Fit) -> tuple[Tensor, History]:
+def single(problem: Problem, fit_settings: Fit) -> tuple[Tensor, Fitted]:
     """The plain fit of one process on the whole graph."""
     network = fit_settings.network
     torch.manual_seed(network.seed)
     model = COIN.build(problem.x.shape[1], 3, layers=network.layers).to(network.torch_dtype)
     x = torch.as_tensor(problem.x).to(network.torch_dtype)
     graph = problem.graph.normalised(self_loops="add")
-    validation = torch.as_tensor(problem.validation) if len(problem.validation) else None
-    history = fit(
-        model,
-        x,
-        graph,
-        torch.as_tensor(problem.classes),
-        torch.as_tensor(problem.train),
-        validation=validation,
-        settings=fit_settings.training,
-    )
-    with torch.no_grad():
-        return model(x, graph.laplacian(network.torch_dtype)), history
+    validation = problem.validation if len(problem.validation) else None
+    task = Task(model, x, graph, problem.classes, problem.train, validation=validation, settings=fit_settings.training)
+    fitted = fit(task, "reference")
+    return fitted.diffused, fitted

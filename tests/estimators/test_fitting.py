@@ -11,7 +11,7 @@ from sklearn.datasets import make_moons
 
 from condiff import COINClassifier, COINRegressor, load
 from condiff.graph import neighbours
-from condiff.training import bases, engines, streamed
+from condiff.training.engines import streamed
 
 X, Y = make_moons(120, noise=0.08, random_state=0)
 SETTINGS: dict[str, Any] = {"epochs": 25, "n_inits": 2, "folds": 3}
@@ -55,12 +55,12 @@ def test_streaming_gives_the_same_answers_and_says_so(
     usual = COINClassifier(**SETTINGS).fit(X, _labels(8))
     values = np.where(np.arange(len(X)) % 8 == 0, X[:, 0], np.nan)
     usual_values = COINRegressor(**SETTINGS).fit(X, values)
-    monkeypatch.setattr(engines, "LARGEST_PROJECTION", 0)
-    monkeypatch.setattr(bases, "BATCH", 50)
+    monkeypatch.setattr(streamed, "LARGEST_ROWS", 0)
+    monkeypatch.setattr(streamed, "BATCH", 50)
     for share in (0.0, 1.0):  # by products, or with the rows held
         monkeypatch.setattr(streamed, "HELD_SHARE", share)
         if share:  # once with compiled loops, where numba is installed, and once by autograd
-            monkeypatch.setattr(bases, "is_available", lambda: False)
+            monkeypatch.setattr(streamed, "available", lambda: False)
         large = COINClassifier(verbose=True, **SETTINGS).fit(X, _labels(8))
         assert "engine streamed: the diffusion's rows" in capsys.readouterr().out
         np.testing.assert_allclose(large.predict_proba(X), usual.predict_proba(X), atol=1e-4)

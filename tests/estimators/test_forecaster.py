@@ -19,8 +19,7 @@ from condiff.estimators.forecaster import Backtest, PanelForecaster, backtest, l
 from condiff.graph import DenseLaplacian, Graph
 from condiff.graph.batch import directed_laplacians
 from condiff.model import COIN
-from condiff.training import Training
-from condiff.training.panel_reference import fit_panel_reference
+from condiff.training import Problem, Training, fit
 
 REGIONS = 10
 QUICK: dict[str, Any] = {"epochs": 5, "n_inits": 1, "lags": 4}
@@ -69,7 +68,8 @@ def test_it_is_the_papers_network_on_standardised_values_of_all_days() -> None:
     weights = directed_laplacians([ring()], torch.float64).weights[0]
     matrix = torch.linalg.matrix_exp(-0.9 * (torch.diag(weights.sum(1)) - weights))
     step = DenseLaplacian(matrix.float(), symmetric=True)
-    fit_panel_reference(network, x, step, target, settings=Training("adam", 0.01, epochs=20, patience=None))
+    settings = Training("adam", 0.01, epochs=20, patience=None)
+    fit(Problem(network, x, step, target, settings=settings), "reference")
     with torch.no_grad():
         u = matrix.float() @ network.base(torch.from_numpy(filled[-4:].T).float())
     expected = np.maximum(u[:, 0].numpy() * scale + mean, 0.0)

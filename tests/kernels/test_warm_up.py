@@ -20,7 +20,7 @@ from condiff.kernels import compilation
 from condiff.reproduce.baselines.node.coin import COIN
 from condiff.reproduce.baselines.node.diff_resnet import DiffResNet
 from condiff.reproduce.baselines.node.problem import NodeProblem
-from condiff.training import engines
+from condiff.training.engines import streamed
 
 n = 40
 ring = Graph.of(sp.diags_array([1.0] * 4, offsets=[1, -1, n - 1, 1 - n], shape=(n, n)).tocsr())
@@ -34,7 +34,7 @@ for method in ("coin", "diff-resnet", "tim"):
     small(method, 2).solve(task()[0], 0)
 euler_layers(ring.laplacian(), torch.rand(n, 3), 0.1, 2)
 x, y = load_digits(return_X_y=True)
-engines.STREAMED_FROM = 0
+streamed.STREAMED_FROM = 0
 COINClassifier(epochs=2, device="cpu").fit(x[:300], np.where(np.arange(300) < 100, y[:300], -1))
 
 entries = [entry for entry, _ in compilation._ENTRIES]

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from condiff.training import pointwise_loss, score
+from condiff.training import ClassBalance, pointwise_loss
+from condiff.training.losses import is_right
 
 DTYPES = [torch.float32, torch.float64]
 
@@ -46,16 +47,16 @@ def test_sigmoid_loss_and_gradient_are_binary_cross_entropy_of_the_logits(
     logits, target = torch.randn(7, 1, dtype=dtype, requires_grad=True), torch.randint(0, 2, shape)
     found = pointwise_loss(torch.sigmoid(logits), target, "sigmoid")
     truth = target.reshape(7, 1).to(dtype)
-    expected = F.binary_cross_entropy_with_logits(logits, truth, reduction="none")[:, 0]
+    expected = F.binary_cross_entropy_with_logits(logits, truth, reduction="none")
     torch.testing.assert_close(found, expected)
     (gradient,) = torch.autograd.grad(found.sum(), logits)
     torch.testing.assert_close(gradient, torch.autograd.grad(expected.sum(), logits)[0])
 
 
 @pytest.mark.parametrize("columns", [1, 3])
-def test_identity_loss_is_the_squared_error_averaged_over_columns(columns: int) -> None:
+def test_identity_loss_is_the_squared_error_of_every_entry(columns: int) -> None:
     u, target = torch.randn(7, columns), torch.randn(7, columns)
-    expected = F.mse_loss(u, target, reduction="none").mean(1)
+    expected = F.mse_loss(u, target, reduction="none")
     torch.testing.assert_close(pointwise_loss(u, target, "identity"), expected)
     if columns == 1:
         torch.testing.assert_close(pointwise_loss(u, target[:, 0], "identity"), expected)
@@ -83,16 +84,24 @@ def test_sigmoid_loss_is_cut_off_where_u_is_no_probability(value: float, truth: 
 
 def test_sigmoid_loss_past_the_right_end_is_finite() -> None:
     found = pointwise_loss(torch.tensor([[1.3], [-0.3]]), torch.tensor([1, 0]), "sigmoid")
-    torch.testing.assert_close(found, torch.full((2,), -math.log(1.3)))
+    torch.testing.assert_close(found, torch.full((2, 1), -math.log(1.3)))
 
 
-def test_score_of_a_classifier_is_its_accuracy() -> None:
+def test_what_is_right() -> None:
     u = torch.tensor([[0.1, 0.9], [0.8, 0.2], [0.3, 0.7]])
-    assert score(u, torch.tensor([1, 0, 0]), "softmax") == pytest.approx(2 / 3)
-    assert score(u[:, :1], torch.tensor([0, 1, 1]), "sigmoid") == pytest.approx(2 / 3)
-    assert score(u[:, :1], torch.tensor([[0.0], [1.0], [0.0]]), "sigmoid") == 1.0
-    assert score(torch.tensor([[0.51], [0.49]]), torch.tensor([1, 0]), "sigmoid") == 1.0
+    assert is_right(u, torch.tensor([1, 0, 0]), "softmax").tolist() == [True, True, False]
+    assert is_right(u[:, :1], torch.tensor([0, 1, 1]), "sigmoid").tolist() == [[True], [True], [False]]
+    assert is_right(torch.tensor([[0.51], [0.49]]), torch.tensor([1, 0]), "sigmoid").all()
 
 
-def test_score_of_a_regressor_is_minus_its_mean_squared_error() -> None:
-    assert score(torch.tensor([[1.0], [3.0]]), torch.tensor([2.0, 1.0]), "identity") == pytest.approx(-2.5)
+def test_the_balance_of_classes_is_a_divergence_of_the_mean_output() -> None:
+    u = torch.softmax(torch.randn(3, 7, 4), -1)
+    prior = torch.tensor([0.1, 0.2, 0.3, 0.4])
+    balance = ClassBalance(prior, 2.0)
+    expected = 2 * torch.stack([(prior * (prior / each.mean(0)).log()).sum() for each in u])
+    torch.testing.assert_close(balance(u), expected)
+    assert (balance(u) > 0).all()
+    torch.testing.assert_close(balance(prior.expand(7, 4)), torch.tensor(0.0))
+    rows = torch.stack([prior, prior.flip(0), torch.full((4,), 0.25)])
+    stacked = ClassBalance.stacked([ClassBalance(row, 2.0) for row in rows])
+    torch.testing.assert_close(stacked(u), torch.stack([ClassBalance(p, 2.0)(e) for p, e in zip(rows, u, strict=True)]))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from condiff.training import EarlyStopping, Snapshot
+from condiff.training.stopping import EarlyStopping, Snapshot
 
 
 class Marked(nn.Module):

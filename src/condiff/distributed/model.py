@@ -11,9 +11,11 @@ from torch import Tensor, nn
 
 from condiff.bases import residual_network
 from condiff.diffusion import Certificate, Euler
-from condiff.distributed.shards import Description, Shard
+from condiff.distributed.group import Ranks
+from condiff.distributed.shards import TRAIN, VALIDATION, Description, Shard
 from condiff.errors import InvalidInputError
 from condiff.model import apply_head
+from condiff.training.descent import Networks
 
 
 @dataclass(frozen=True)
@@ -79,11 +81,12 @@ class Network:
         return Certificate(problem.n_nodes, largest, float("nan"), 2 * largest, evidence)
 
 
-class ShardedCOIN:
-    """A COIN of which this rank holds some nodes.
+class ShardedCOIN(Networks):
+    """A COIN of which this rank holds some nodes: the networks of the descent, and its readout.
 
     Blocks of rows go through the base network one after another, forwards without a trace and, for gradients, once
-    more: memory holds the activations of one block, and a few matrices of own nodes times classes.
+    more: memory holds the activations of one block, and a few matrices of own nodes times classes. Every rank must call
+    :meth:`forward` and :meth:`adjoint` together.
 
     Parameters
     ----------
@@ -91,33 +94,62 @@ class ShardedCOIN:
         The settings.
     shard
         What this rank holds.
+    ranks
+        The job.
     block_rows
         Rows that go through the base network at a time.
     """
 
-    def __init__(self, network: Network, shard: Shard, *, block_rows: int = 16_384) -> None:
+    def __init__(self, network: Network, shard: Shard, ranks: Ranks, *, block_rows: int = 16_384) -> None:
         if block_rows < 1:
             raise InvalidInputError(f"block_rows must be at least 1, not {block_rows}")
-        self.network, self.shard, self.block_rows = network, shard, block_rows
+        self.network, self.shard, self.ranks, self.block_rows = network, shard, ranks, block_rows
         self.base = network.build(shard.description)
         self.strength = network.strength_on(shard.description)
+        self.read_nodes = torch.cat([shard.with_role(TRAIN), shard.with_role(VALIDATION)])
+        #: The best weights so far.
+        self.best: dict[str, Tensor] = {}
 
-    def initial(self) -> Tensor:
-        """``u`` of own nodes before any diffusion, as a leaf that collects its gradient."""
+    @torch.no_grad()
+    def outputs(self) -> Tensor:
+        """``u`` of own nodes before any diffusion, (1, n, c)."""
         u = torch.empty(self.shard.n_nodes, self.shard.description.n_classes, dtype=self.network.torch_dtype)
-        with torch.no_grad():
-            for rows in self._blocks():
-                u[rows] = self._forward(rows)
-        return u.requires_grad_()
+        for rows in self._blocks():
+            u[rows] = self._forward(rows)
+        return u[None]
 
     def diffuse(self, u: Tensor) -> Tensor:
-        """``u`` of own nodes after all layers; every rank must call this, and its backward, together."""
+        """``u`` of own nodes after all layers."""
         return Euler()(self.shard.operator, u, self.strength, self.network.layers)
 
-    def pull_back(self, gradient: Tensor) -> None:
-        """Add the gradient of the base network's weights, given that of :meth:`initial`."""
+    def forward(self, u: Tensor) -> Tensor:
+        """The diffused output at own items."""
+        self._u = u[0].requires_grad_()
+        self._diffused = self.diffuse(self._u)
+        return self._diffused.detach()[self.read_nodes][None]
+
+    def adjoint(self, gradient: Tensor) -> Tensor:
+        """The gradient by own nodes' ``u``, which rows on other ranks add to."""
+        whole = torch.zeros_like(self._diffused).index_add_(0, self.read_nodes[: gradient.shape[1]], gradient[0])
+        return torch.autograd.grad(self._diffused, self._u, whole)[0][None]
+
+    def backward(self, gradient: Tensor) -> None:
+        """The gradients of the base network's weights, by one sum over ranks for all of them."""
+        self.base.zero_grad(set_to_none=True)
         for rows in self._blocks():
-            self._forward(rows).backward(gradient[rows])
+            self._forward(rows).backward(gradient[0, rows])
+        gradients = [parameter.grad for parameter in self.base.parameters() if parameter.grad is not None]
+        flat = self.ranks.add_up(torch.cat([own.flatten() for own in gradients]))
+        for own, part in zip(gradients, flat.split([own.numel() for own in gradients]), strict=True):
+            own.copy_(part.view_as(own))
+
+    def keep(self) -> None:
+        """Remember the present weights as the best."""
+        self.best.update({name: value.detach().clone() for name, value in self.base.state_dict().items()})
+
+    def give_back(self) -> None:
+        """Put the best weights back, if there are any."""
+        self.base.load_state_dict(self.best or self.base.state_dict())
 
     def _forward(self, rows: slice) -> Tensor:
         z: Any = self.base(self.shard.features.block(rows.start, rows.stop))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import resource
 import sys
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,9 @@ from condiff.distributed.model import Network, ShardedCOIN
 from condiff.distributed.shards import REST, TRAIN, VALIDATION, Description, Shard, part_folder
 from condiff.errors import InvalidFileError, InvalidInputError
 from condiff.files import atomic_path
-from condiff.training import EarlyStopping, Training, pointwise_loss
+from condiff.training import EarlyStopping, Training
+from condiff.training.descent import OnEpoch, descend
+from condiff.training.problem import Items
 
 
 @dataclass(frozen=True)
@@ -78,22 +79,13 @@ class Fitted:
     accuracy: float | None
 
 
-@dataclass(frozen=True)
-class _Figures:
-    """Of one epoch over all ranks: training loss; validation loss and accuracy, NaN without validation nodes."""
-
-    loss: float
-    validation_loss: float
-    validation_score: float
-
-
 def fit(
     shards: Path,
     folder: Path,
     settings: Fit | None = None,
     *,
     ranks: Ranks | None = None,
-    on_epoch: Callable[[int, float], None] | None = None,
+    on_epoch: OnEpoch | None = None,
 ) -> Fitted:
     """Fit a COIN whose nodes are spread over the ranks; go on where ``folder`` left off.
 
@@ -118,27 +110,12 @@ def fit(
     problem = shard.description
     if settings.network.strength != "auto" and ranks.first:
         settings.network.certificate(problem).check(settings.network.strength)
-    model = ShardedCOIN(settings.network, shard, block_rows=settings.block_rows)
-    optimiser = settings.training.make_optimiser(model.base.parameters())
-    record, best = _begin(folder, settings, model, optimiser, ranks)
-
-    def keep() -> None:
-        best.update({name: value.detach().clone() for name, value in model.base.state_dict().items()})
-
-    stopping = None
-    if problem.n_validation and settings.training.patience is not None:
-        seen = len(record.losses) - 1 - record.best_epoch if record.best_epoch >= 0 else 0
-        stopping = EarlyStopping(
-            settings.training.patience,
-            keep,
-            math.inf if record.best_loss is None else record.best_loss,
-            -math.inf if record.best_score is None else record.best_score,
-            record.best_epoch,
-            seen,
-        )
+    model = _Trained(settings, shard, ranks)
+    record = model.resume(folder)
     if not record.finished or (len(record.losses) < settings.training.epochs and not _stopped(record, settings)):
-        _descend(model, optimiser, record, best, stopping, settings, folder, ranks, on_epoch)
-    model.base.load_state_dict(best or model.base.state_dict())
+        _descend(model, record, folder, on_epoch)
+    else:
+        model.give_back()
     return _finish(model, record, ranks)
 
 
@@ -152,9 +129,9 @@ def predict(shards: Path, folder: Path, settings: Fit | None = None, *, ranks: R
     names = {name for name in Network.__dataclass_fields__ if name in record.facts}
     network = Network(**{name: record.facts[name] for name in names})
     shard = Shard.load(shards, ranks, network.torch_dtype)
-    model = ShardedCOIN(network, shard, block_rows=(settings or Fit()).block_rows)
-    best = checkpoint.unpack(tensors, model.base)
-    model.base.load_state_dict(best or model.base.state_dict())
+    model = ShardedCOIN(network, shard, ranks, block_rows=(settings or Fit()).block_rows)
+    model.best = checkpoint.unpack(tensors, model.base)
+    model.give_back()
     return _finish(model, record, ranks)
 
 
@@ -192,98 +169,95 @@ def usage(ranks: Ranks, shard_size: int) -> list[dict[str, float]]:
     return [dict(zip(names, row, strict=True)) for row in table.tolist()]
 
 
-def _begin(
-    folder: Path, settings: Fit, model: ShardedCOIN, optimiser: torch.optim.Optimizer, ranks: Ranks
-) -> tuple[Record, dict[str, Tensor]]:
-    facts = settings.facts(model.shard.description)
-    found = checkpoint.load_shared(folder, ranks)
-    if found is None:
-        return Record(facts), {}
-    record, tensors = found
-    checkpoint.check_same(record, facts, folder)
-    return record, checkpoint.unpack(tensors, model.base, optimiser)
-
-
 def _stopped(record: Record, settings: Fit) -> bool:
     """Whether patience had run out."""
     patience = settings.training.patience
     return patience is not None and record.best_epoch >= 0 and len(record.losses) - 1 - record.best_epoch >= patience
 
 
-def _descend(
-    model: ShardedCOIN,
-    optimiser: torch.optim.Optimizer,
-    record: Record,
-    best: dict[str, Tensor],
-    stopping: EarlyStopping | None,
-    settings: Fit,
-    folder: Path,
-    ranks: Ranks,
-    on_epoch: Callable[[int, float], None] | None,
-) -> None:
-    training = settings.training
-    record.finished = False
-    # One forward pass serves twice: the loss that the next step descends on, and the validation of the last one.
-    u0, mean_loss, figures = _forward(model, ranks)
-    for epoch in range(len(record.losses), training.epochs):
-        for group in optimiser.param_groups:
-            group["lr"] = training.learning_rate_at(epoch)
-        if not math.isfinite(figures.loss):
-            raise InvalidInputError(f"the fit diverged in epoch {epoch}: the loss is {figures.loss}; lower the rate")
-        optimiser.zero_grad(set_to_none=True)
-        mean_loss.backward()
-        assert u0.grad is not None
-        model.pull_back(u0.grad)
-        _sum_gradients(model, ranks)
-        optimiser.step()
-        record.losses.append(figures.loss)
-        u0, mean_loss, figures = _forward(model, ranks)
+class _Trained(ShardedCOIN):
+    """The network with torch's optimiser, whose state is part of a checkpoint."""
+
+    def __init__(self, settings: Fit, shard: Shard, ranks: Ranks) -> None:
+        super().__init__(settings.network, shard, ranks, block_rows=settings.block_rows)
+        self.settings, self.training, self.epoch = settings, settings.training, 0
+        self.torch_optimiser = self.training.make_optimiser(self.base.parameters())
+
+    def resume(self, folder: Path) -> Record:
+        """Take up what a folder holds, or begin."""
+        facts = self.settings.facts(self.shard.description)
+        found = checkpoint.load_shared(folder, self.ranks)
+        if found is None:
+            return Record(facts)
+        record, tensors = found
+        checkpoint.check_same(record, facts, folder)
+        self.best = checkpoint.unpack(tensors, self.base, self.torch_optimiser)
+        self.epoch = len(record.losses)
+        return record
+
+    def step(self) -> None:
+        """Move the weights, the same way on every rank."""
+        for group in self.torch_optimiser.param_groups:
+            group["lr"] = self.training.learning_rate_at(self.epoch)
+        self.torch_optimiser.step()
+        self.epoch += 1
+
+    def stopping(self, record: Record) -> EarlyStopping | None:
+        """Early stopping from where the record is."""
+        if not self.shard.description.n_validation or self.training.patience is None:
+            return None
+        return EarlyStopping(
+            self.training.patience,
+            self.keep,
+            math.inf if record.best_loss is None else record.best_loss,
+            -math.inf if record.best_score is None else record.best_score,
+            record.best_epoch,
+            len(record.losses) - 1 - record.best_epoch if record.best_epoch >= 0 else 0,
+        )
+
+    def items(self, role: int, count: int) -> Items:
+        """Own items with a role, of ``count`` over all ranks."""
+        nodes = self.shard.with_role(role)
+        weight = torch.full(nodes.shape, 1.0 / max(count, 1), dtype=self.network.torch_dtype)
+        return Items(nodes, self.shard.labels[nodes], weight, count)
+
+
+def _descend(model: _Trained, record: Record, folder: Path, on_epoch: OnEpoch | None) -> None:
+    problem, settings, ranks = model.shard.description, model.settings, model.ranks
+    stopping = model.stopping(record)
+
+    def after(epoch: int, loss: float) -> None:
+        if not math.isfinite(loss):
+            raise InvalidInputError(f"the fit diverged in epoch {epoch}: the loss is {loss}; lower the learning rate")
+        record.losses.append(loss)
+        record.finished = epoch + 1 == settings.training.epochs
         if stopping is not None:
-            record.finished = stopping.should_stop(epoch, figures.validation_loss, figures.validation_score)
             record.best_loss, record.best_score = stopping.best_loss, stopping.best_score
             record.best_epoch = stopping.best_epoch
-        record.finished |= epoch + 1 == training.epochs
+            record.finished |= stopping.exhausted
         if ranks.first and (record.finished or (epoch + 1) % settings.checkpoint_every == 0):
-            checkpoint.save(folder, record, checkpoint.pack(model.base, best, optimiser))
+            checkpoint.save(folder, record, checkpoint.pack(model.base, model.best, model.torch_optimiser))
         if on_epoch is not None:
-            on_epoch(epoch, record.losses[-1])
-        if record.finished:
-            break
+            on_epoch(epoch, loss)
 
-
-def _forward(model: ShardedCOIN, ranks: Ranks) -> tuple[Tensor, Tensor, _Figures]:
-    """The base network's output, this rank's part of the mean loss as a function of it, and all ranks' figures."""
-    problem, shard = model.shard.description, model.shard
-    u0 = model.initial()
-    u = model.diffuse(u0)
-    train, held_out = shard.with_role(TRAIN), shard.with_role(VALIDATION)
-    mean_loss = pointwise_loss(u[train], shard.labels[train], "softmax").sum() / problem.n_train
-    with torch.no_grad():
-        there, truth = u[held_out], shard.labels[held_out]
-        sums = torch.stack(
-            [
-                mean_loss.double(),
-                pointwise_loss(there, truth, "softmax").double().sum(),
-                (there.argmax(-1) == truth).double().sum(),
-            ]
-        )
-    ranks.add_up(sums)
-    count = problem.n_validation or math.nan
-    return u0, mean_loss, _Figures(float(sums[0]), float(sums[1]) / count, float(sums[2]) / count)
-
-
-def _sum_gradients(model: ShardedCOIN, ranks: Ranks) -> None:
-    """One sum over ranks for the gradients of all weights."""
-    gradients = [parameter.grad for parameter in model.base.parameters() if parameter.grad is not None]
-    flat = ranks.add_up(torch.cat([gradient.flatten() for gradient in gradients]))
-    for gradient, part in zip(gradients, flat.split([gradient.numel() for gradient in gradients]), strict=True):
-        gradient.copy_(part.view_as(gradient))
+    descend(
+        model,
+        model,
+        model.items(TRAIN, problem.n_train),
+        "softmax",
+        settings.training,
+        held_out=model.items(VALIDATION, problem.n_validation),
+        stopping=stopping,
+        first_epoch=model.epoch,
+        total=lambda sums: ranks.add_up(sums.double()),
+        on_epoch=after,
+    )
 
 
 def _finish(model: ShardedCOIN, record: Record, ranks: Ranks) -> Fitted:
     shard = model.shard
     with torch.no_grad():
-        u = model.diffuse(model.initial().detach())
+        u = model.diffuse(model.outputs()[0])
         tested = (shard.roles == REST) & (shard.labels >= 0)
         right = (u.argmax(-1) == shard.labels) & tested
         counts = ranks.add_up(torch.stack([right.sum(), tested.sum()]).double())

@@ -27,7 +27,7 @@ from condiff.bases.genewise import GeneWise
 from condiff.errors import InvalidInputError, StepSizeWarning
 from condiff.graph import laplacian
 from condiff.model import COIN
-from condiff.training.projected import projected_rows
+from condiff.training.readout import diffusion_rows
 
 Floats = NDArray[np.float64]
 # Closer than this, the slope of the sigmoid between two outputs is its derivative there.
@@ -85,7 +85,7 @@ def explain(model: COIN, x: sp.csr_array, graph: Any, patients: Sequence[int]) -
     with warnings.catch_warnings():
         # Whether a step is too large was told when the network was fitted.
         warnings.simplefilter("ignore", StepSizeWarning)
-        weights = projected_rows(model.diffusion, laplacian(graph, torch.float64), rows).numpy()
+        weights = diffusion_rows(model.diffusion, laplacian(graph, torch.float64), rows).numpy()
     before = _outputs(model, x)
     reference = float(_outputs(model, sp.csr_array((1, x.shape[1])))[0])
     pulls = weights * (before - before[rows.numpy(), None])

@@ -21,12 +21,11 @@ from condiff.diffusion import SOLVERS, Certificate, Diffusion, certify, diffusio
 from condiff.diffusion.stability import max_diagonal
 from condiff.errors import InvalidInputError, StepSizeWarning, UnlabelledComponentWarning
 from condiff.estimators.domain import Domain, follow
-from condiff.estimators.fitting import Penalty, fit_networks
 from condiff.estimators.inputs import Items, Nodes, features_of, slices
 from condiff.estimators.saving import Saveable
 from condiff.graph import Graph, Laplacian
 from condiff.model import COIN
-from condiff.training import Training
+from condiff.training import ClassBalance, Problem, Training, fit
 from condiff.uncertainty import FitRecord
 
 Array = NDArray[np.float64]
@@ -34,6 +33,7 @@ Array = NDArray[np.float64]
 PRECISIONS = (np.float64, np.float32)
 
 ItemLosses = Callable[[Array, NDArray[np.int64]], Array]
+Penalties = Callable[[torch.Tensor], list[ClassBalance]]
 
 # Layers of a solver without a step-size limit: enough for the points outside the graph to follow the flow.
 _UNLIMITED_LAYERS = 10
@@ -214,7 +214,7 @@ class BaseCOIN(Saveable):
         *,
         dimension: float,
         item_losses: ItemLosses,
-        penalty: Penalty | None = None,
+        penalties: Penalties | None = None,
     ) -> Array:
         """Choose the diffusion, fit the networks through it, diffuse; returns the answers at the held-out items.
 
@@ -230,15 +230,15 @@ class BaseCOIN(Saveable):
             Degrees of freedom that the longest diffusion leaves.
         item_losses
             From answers at the held-out items, and which items these are, to the loss of each.
-        penalty
-            Gets ``u_0`` of shape (networks, n, outputs) and the weights, (networks, items).
+        penalties
+            From the weights, (networks, items), to what is added to the loss of each network.
         """
         chosen = self._longest_diffusion(dimension)
         if self.strength != "auto" and chosen.solver.limited and chosen.layers:
             certify(self._domain.graph).check(float(self.strength), strict=self.strict)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", StepSizeWarning)  # it has been said
-            answers = self._fit_networks(chosen, items, held_out, n_outputs, item_losses, penalty)
+            answers = self._fit_networks(chosen, items, held_out, n_outputs, item_losses, penalties)
         base, output, reached = self._diffuse(nodes, items)
         self.record_ = FitRecord(
             nodes.of_row, base, output, reached, items.nodes, items.targets, np.nonzero(held_out)[1], answers
@@ -252,7 +252,7 @@ class BaseCOIN(Saveable):
         held_out: NDArray[np.bool_],
         n_outputs: int,
         item_losses: ItemLosses,
-        penalty: Penalty | None,
+        penalties: Penalties | None,
     ) -> Array:
         """Let held-out labels choose among the longest diffusion and shorter ones, then fit with all labels."""
         chosen = longest
@@ -261,13 +261,13 @@ class BaseCOIN(Saveable):
         # One for all fits: what an engine makes of it is then made once.
         operator = self._domain.graph.laplacian(torch.float32, torch.device(self.device))
         if len(held_out):
-            answers = self._train(chosen, operator, items, ~held_out, n_outputs, penalty)[1][fold, item]
+            answers = self._train(chosen, operator, items, ~held_out, n_outputs, penalties)[1][fold, item]
             # Labels that were held out may ask for less diffusion than the graph allows, and must do so clearly.
             shares = SHORTER if self.layers == "auto" and len(item) >= _FEWEST_TO_CHOOSE else ()
             losses = item_losses(answers, item)
             for share in shares:
                 shorter = self._diffusion(round(share * longest.layers), float(longest.strength))
-                tried = self._train(shorter, operator, items, ~held_out, n_outputs, penalty)[1][fold, item]
+                tried = self._train(shorter, operator, items, ~held_out, n_outputs, penalties)[1][fold, item]
                 gains = losses - item_losses(tried, item)
                 if gains.mean() <= 0:
                     break  # a still shorter one would not help either
@@ -276,7 +276,7 @@ class BaseCOIN(Saveable):
         self.layers_, self.strength_ = chosen.layers, float(chosen.strength)
         self.diffusion_time_ = self.layers_ * self.strength_
         everything = np.ones((self.n_inits, len(items.nodes)), bool)
-        networks, _ = self._train(chosen, operator, items, everything, n_outputs, penalty)
+        networks, _ = self._train(chosen, operator, items, everything, n_outputs, penalties)
         self.models_ = [network.cpu().double().eval() for network in networks]
         return answers
 
@@ -287,7 +287,7 @@ class BaseCOIN(Saveable):
         items: Items,
         used: NDArray[np.bool_],
         n_outputs: int,
-        penalty: Penalty | None,
+        penalties: Penalties | None,
     ) -> tuple[list[COIN], Array]:
         """Fit one network for each row of ``used``, on the items that it marks; returns them and their answers.
 
@@ -297,21 +297,27 @@ class BaseCOIN(Saveable):
         inputs = torch.as_tensor(domain.features.inputs(domain.points, np.float32), device=device)
         networks = self._new_networks(inputs.shape[1], n_outputs, diffusion, len(used))
         kind = torch.long if self._head == "softmax" else torch.float32
-        answers, choice = fit_networks(
-            networks,
+        weights = torch.as_tensor(used * items.weights, dtype=torch.float32, device=device)
+        balances = [None] * len(used) if penalties is None else penalties(weights)
+        problem = Problem(
+            networks[0],
             inputs,
             operator,
-            torch.as_tensor(items.nodes, device=device),
             torch.as_tensor(items.targets, dtype=kind, device=device),
-            torch.as_tensor(used * items.weights, dtype=torch.float32, device=device),
-            penalty=penalty,
+            nodes=items.nodes,
             settings=Training("adam", self.learning_rate, weight_decay=self.weight_decay, epochs=self.epochs),
-            engine=self.engine,
+        )
+        fitted = fit(
+            [
+                problem.replace(model=network, sample_weight=weight, penalty=balance)
+                for network, weight, balance in zip(networks, weights, balances, strict=True)
+            ],
+            self.engine,
             on_epoch=_print_epoch if self.verbose else None,
         )
         if self.verbose:
-            print(f"[condiff] {len(networks)} network(s) fitted; {choice}")
-        return networks, answers.cpu().double().numpy()
+            print(f"[condiff] {len(networks)} network(s) fitted; engine {fitted[0].engine}: {fitted[0].reason}")
+        return networks, torch.stack([each.outputs for each in fitted]).cpu().double().numpy()
 
     def _new_networks(self, n_inputs: int, n_outputs: int, diffusion: Diffusion, number: int) -> list[COIN]:
         seeds = check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=number)

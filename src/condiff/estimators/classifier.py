@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from condiff.estimators.base import Array, BaseCOIN
-from condiff.estimators.fitting import Penalty
+from condiff.estimators.base import Array, BaseCOIN, Penalties
 from condiff.estimators.inputs import (
     UNLABELLED,
     Items,
@@ -23,6 +22,7 @@ from condiff.estimators.inputs import (
     unpacked,
 )
 from condiff.model import Head
+from condiff.training import ClassBalance
 from condiff.uncertainty.calibration import apply_temperature, fit_temperature
 
 
@@ -215,7 +215,7 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
             n_classes,
             dimension=self._graph_factor() * np.sqrt(n_classes * items.n_labelled),
             item_losses=log_losses,
-            penalty=self._balance_penalty(items),
+            penalties=self._balance_penalties(items),
         )
         self.temperature_, self.cv_score_ = 1.0, float("nan")
         if len(item):
@@ -241,19 +241,16 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         codes = self._answer(X, adjacency).argmax(axis=1)
         return self.classes_[codes]
 
-    def _balance_penalty(self, items: Items) -> Penalty | None:
+    def _balance_penalties(self, items: Items) -> Penalties | None:
         n_classes, n_labelled = len(self.classes_), items.n_labelled
         share = n_classes / n_labelled if self.class_balance == "auto" else self.class_balance
         if not share:
             return None
         membership = torch.nn.functional.one_hot(torch.as_tensor(items.targets), n_classes).float()
 
-        def penalty(u: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-            """Kullback-Leibler divergence of the mean output from the smoothed proportions, for each network."""
+        def penalties(weight: torch.Tensor) -> list[ClassBalance]:
+            """The smoothed proportions of the labels that each network sees."""
             counts = n_labelled * (weight / weight.sum(-1, keepdim=True)) @ membership.to(weight)
-            prior = (counts + 1.0) / (n_labelled + n_classes)
-            # Diffusion on a symmetric graph keeps the mean, so that of the base output will do.
-            mean = u.mean(dim=1).clamp_min(torch.finfo(u.dtype).tiny)
-            return share * (prior * (prior.log() - mean.log())).sum(-1)
+            return [ClassBalance(row, share) for row in (counts + 1.0) / (n_labelled + n_classes)]
 
-        return penalty
+        return penalties

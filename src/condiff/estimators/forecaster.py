@@ -19,8 +19,7 @@ from condiff.errors import InvalidInputError
 from condiff.graph import DenseLaplacian, Graph
 from condiff.graph.batch import directed_laplacians
 from condiff.model import COIN
-from condiff.training import Training
-from condiff.training.panel import fit_panel
+from condiff.training import Problem, Training, fit
 
 Array = NDArray[np.float64]
 
@@ -237,8 +236,8 @@ class PanelForecaster(BaseEstimator):  # type: ignore[misc]
         used = slice(self._first(targets), snapshots)
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=self.n_inits).tolist()
         self.models_ = [self._network(seed) for seed in seeds]
-        histories = fit_panel(
-            self.models_,
+        problem = Problem(
+            self.models_[0],
             torch.from_numpy(windows.inputs[used]).float(),
             # The graph of the last day that a snapshot looks back on.
             _operator(weights[self.lags - 1 :][used] if len(weights) > 1 else weights),
@@ -246,9 +245,10 @@ class PanelForecaster(BaseEstimator):  # type: ignore[misc]
             settings=Training(
                 "adam", self.learning_rate, weight_decay=self.weight_decay, epochs=self.epochs, patience=None
             ),
-            seeds=seeds,
         )
-        self.losses_ = np.array([history.losses[-1] for history in histories])
+        pairs = zip(self.models_, seeds, strict=True)
+        fitted = fit([problem.replace(model=model, seed=seed) for model, seed in pairs])
+        self.losses_ = np.array([each.losses[-1] for each in fitted])
         self._last = values[-self.lags :], weights[-1]
         return self
 

@@ -18,7 +18,7 @@ from condiff.estimators.domain import follow
 from condiff.graph import Laplacian
 from condiff.graph.weights import PointGraph
 from condiff.model import COIN
-from condiff.training import Training, fit
+from condiff.training import Problem, Training, fit
 
 Floats = NDArray[np.float64]
 
@@ -100,7 +100,7 @@ def evolve(name: str, seed: int = 1) -> Evolution:
         torch.manual_seed(seed)
         model = COIN(Residual(2, 2, width=_WIDTH), Diffusion(layers, strength)).double()
         settings = Training("adam", 0.03, epochs=_EPOCHS, patience=None)
-        fit(model, torch.as_tensor(points), operator, torch.as_tensor(truth), torch.as_tensor(shown), settings=settings)
+        fit(Problem(model, points, operator, truth, shown, settings=settings))
     rows, columns = graph.graph.weights.nonzero()
     links = np.stack([rows, columns], axis=1)[rows < columns]
     return Evolution(name, points, truth, shown, model, operator, links, graph)

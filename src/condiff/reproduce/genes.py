@@ -13,8 +13,7 @@ from condiff.diffusion import Diffusion
 from condiff.errors import InvalidInputError
 from condiff.estimators.attribution import integrated_gradients
 from condiff.model import COIN
-from condiff.training import PROSTATE, Training
-from condiff.training.genewise import fit_genewise
+from condiff.training import PROSTATE, Problem, Training, fit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -65,8 +64,8 @@ def leading_alterations(
     if number < 1 or inits < 1:
         raise InvalidInputError(f"ask for at least 1 alteration and 1 initialisation, not {number} and {inits}")
     networks = [_network(table, seed) for seed in range(inits)]
-    labels, everyone = torch.from_numpy(table.labels), torch.arange(len(table.labels))
-    fit_genewise(networks, table.features, None, labels, everyone, settings=training)
+    problem = Problem(networks[0], table.features, None, table.labels, settings=training)
+    fit([problem.replace(model=network) for network in networks])
     effects: NDArray[np.float64] = np.stack(
         [np.asarray(integrated_gradients(network, table.features).mean(axis=0)).ravel() for network in networks]
     )

@@ -1,28 +1,25 @@
-"""Fitting a COIN: settings as data, the paper's early stopping, the plain reference and the exact fast engines."""
+"""Fitting a COIN: a problem, the engines that can fit it, and the settings of the descent."""
 
-from condiff.training.engines import Choice, Request, choose, fit
-from condiff.training.losses import pointwise_loss, score
-from condiff.training.projected import fit_projected, projected_rows, projection
-from condiff.training.reference import History
+from condiff.training.engine import Engine, Fitted
+from condiff.training.engines import ENGINES
+from condiff.training.fitting import fit
+from condiff.training.losses import ClassBalance, pointwise_loss
+from condiff.training.problem import Problem
 from condiff.training.settings import COVID, FEW_SHOT, NODE, PROSTATE, Training
-from condiff.training.stopping import EarlyStopping, Snapshot
+from condiff.training.stopping import EarlyStopping
 
 __all__ = [
     "COVID",
+    "ENGINES",
     "FEW_SHOT",
     "NODE",
     "PROSTATE",
-    "Choice",
+    "ClassBalance",
     "EarlyStopping",
-    "History",
-    "Request",
-    "Snapshot",
+    "Engine",
+    "Fitted",
+    "Problem",
     "Training",
-    "choose",
     "fit",
-    "fit_projected",
     "pointwise_loss",
-    "projected_rows",
-    "projection",
-    "score",
 ]

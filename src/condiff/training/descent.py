@@ -1,92 +1,140 @@
-"""The optimisers of the fast engines: torch's update rules on plain tensors, in place.
+"""The one loop of full-batch descent: networks give outputs, a readout diffuses them, the loss comes back, they step.
 
-torch.optim itself takes seconds to load its compiler on first use, longer than most fits of an estimator last. Adam is
-torch's own fused kernel, one pass over the weights where the separate operations need ten.
+One forward pass serves twice: without dropout, the one that validates an epoch also trains the next.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from condiff.kernels.constants import EPSILON, FIRST_MOMENT, SECOND_MOMENT
+from condiff.model import Head
+from condiff.training.losses import ClassBalance
+from condiff.training.optimiser import Optimiser
+from condiff.training.problem import Items
+from condiff.training.readout import Readout
 from condiff.training.settings import Training
+from condiff.training.stopping import EarlyStopping
 
-_RMSPROP_MOMENT = 0.99
+#: Called with the epoch and the mean loss of the networks, for progress displays.
+OnEpoch = Callable[[int, float], None]
 
 
-class Descent:
-    """The optimiser and schedule of the settings; the numbers are torch's up to rounding.
+class Networks(ABC):
+    """The base networks of one or several problems, side by side, with whatever trains them.
+
+    What is written out here is for networks under autograd.
+    """
+
+    optimiser: Optimiser
+    #: The last outputs, with their trace.
+    u: Tensor
+
+    @abstractmethod
+    def outputs(self) -> Tensor:
+        """``u_0`` of all nodes with the present weights, (networks, n, c) or what the readout takes; without trace."""
+
+    def backward(self, gradient: Tensor) -> None:
+        """Find the gradients of the weights, given that of the loss by the last outputs."""
+        self.u.backward(gradient)
+
+    def step(self) -> None:
+        """Move the weights."""
+        self.optimiser.step()
+
+    def keep(self) -> None:
+        """Remember the present weights as the best; only for networks that can stop early."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def give_back(self) -> None:
+        """Write the best weights, or the present ones if none were kept, into the networks that they came from."""
+
+
+@dataclass
+class Course:
+    """What happened: the losses of every epoch, one tensor each, and the epoch whose weights were kept."""
+
+    losses: list[Tensor] = field(default_factory=list)
+    best_epoch: int = -1
+
+    def by_network(self) -> list[list[float]]:
+        """The losses of each network."""
+        found: list[list[float]] = torch.stack(self.losses, dim=1).tolist()
+        return found
+
+
+def descend(
+    networks: Networks,
+    readout: Readout,
+    items: Items,
+    head: Head,
+    settings: Training,
+    *,
+    held_out: Items | None = None,
+    balance: ClassBalance | None = None,
+    on_epoch: OnEpoch | None = None,
+    stopping: EarlyStopping | None = None,
+    first_epoch: int = 0,
+    total: Callable[[Tensor], Tensor] = lambda sums: sums,
+) -> Course:
+    """Train until the epochs or the patience run out, and give the weights back.
 
     Parameters
     ----------
-    parameters
-        Leaf tensors that require a gradient.
-    settings
-        Optimiser, learning rate, momentum, weight decay, milestones.
+    networks, readout
+        The readout reads ``items``, then those that are held out.
+    items
+        Of all networks: ``target`` and ``weight`` may have a first axis of networks.
+    held_out
+        With a patience in the settings, what stops the fit of a single network.
+    balance
+        A penalty, one row of proportions for each network.
+    stopping, first_epoch
+        To go on with a fit that was stopped.
+    total
+        Adds sums up over the processes that share the work.
     """
+    if stopping is None and held_out is not None and settings.patience is not None:
+        stopping = EarlyStopping(settings.patience, networks.keep)
+    n_items, course, stop = items.target.shape[-1 if head == "softmax" else -2], Course(), False
+    u: Tensor | None = None
+    read: Tensor | None = None
+    for epoch in range(first_epoch, settings.epochs):
+        if u is None or read is None:
+            u = networks.outputs()
+            read = readout.forward(u)
+        leaf = read[:, :n_items].detach().requires_grad_()
+        losses = items.loss(leaf, head)
+        to_u = readout.adjoint(torch.autograd.grad(losses.sum(), leaf)[0])
+        losses = total(losses.detach())
+        if balance is not None:
+            losses = losses + _add_gradient(balance, u, to_u)
+        networks.backward(to_u)
+        networks.step()
+        course.losses.append(losses)
+        u = read = None
+        if stopping is not None and held_out is not None:
+            u = networks.outputs()
+            read = readout.forward(u)
+            sums = total(held_out.validate(read[0, n_items:], head))
+            stop = stopping.should_stop(epoch, *(sums / held_out.n_known).tolist())
+        if on_epoch is not None:
+            on_epoch(epoch, float(losses.mean()))
+        if stop:
+            break
+    networks.give_back()
+    course.best_epoch = first_epoch + len(course.losses) - 1 if stopping is None else stopping.best_epoch
+    return course
 
-    def __init__(self, parameters: Sequence[Tensor], settings: Training) -> None:
-        self.parameters = list(parameters)
-        self.settings = settings
-        self.epoch = 0
-        self._means = [torch.zeros_like(parameter) for parameter in self.parameters]
-        self._squares = [torch.zeros_like(parameter) for parameter in self.parameters]
 
-    @property
-    def learning_rate(self) -> float:
-        """That of the coming step."""
-        return self.settings.learning_rate_at(self.epoch)
-
-    @torch.no_grad()
-    def step(self) -> None:
-        """Update every parameter by its gradient, and clear that."""
-        moves = {"adam": self._adam, "adamax": self._adamax, "rmsprop": self._rmsprop, "sgd": self._sgd}
-        move = moves[self.settings.optimiser]
-        for parameter, mean, square in zip(self.parameters, self._means, self._squares, strict=True):
-            gradient = parameter.grad
-            if gradient is None:
-                continue
-            move(parameter, gradient, mean, square)
-            parameter.grad = None
-        self.epoch += 1
-
-    def _adam(self, parameter: Tensor, gradient: Tensor, mean: Tensor, square: Tensor) -> None:
-        torch._fused_adam_(
-            [parameter],
-            [gradient],
-            [mean],
-            [square],
-            [],
-            [torch.tensor(float(self.epoch + 1), device=parameter.device)],
-            lr=self.learning_rate,
-            beta1=FIRST_MOMENT,
-            beta2=SECOND_MOMENT,
-            weight_decay=self.settings.weight_decay,
-            eps=EPSILON,
-            amsgrad=False,
-            maximize=False,
-        )
-
-    def _adamax(self, parameter: Tensor, gradient: Tensor, mean: Tensor, square: Tensor) -> None:
-        self._decay(parameter, gradient)
-        mean.lerp_(gradient, 1 - FIRST_MOMENT)
-        torch.maximum(square.mul_(SECOND_MOMENT), gradient.abs_().add_(EPSILON), out=square)
-        parameter.addcdiv_(mean, square, value=-self.learning_rate / (1 - FIRST_MOMENT ** (self.epoch + 1)))
-
-    def _rmsprop(self, parameter: Tensor, gradient: Tensor, mean: Tensor, square: Tensor) -> None:
-        self._decay(parameter, gradient)
-        square.mul_(_RMSPROP_MOMENT).addcmul_(gradient, gradient, value=1 - _RMSPROP_MOMENT)
-        parameter.addcdiv_(gradient, square.sqrt().add_(EPSILON), value=-self.learning_rate)
-
-    def _decay(self, parameter: Tensor, gradient: Tensor) -> None:
-        if self.settings.weight_decay:
-            gradient.add_(parameter, alpha=self.settings.weight_decay)
-
-    def _sgd(self, parameter: Tensor, gradient: Tensor, mean: Tensor, square: Tensor) -> None:
-        self._decay(parameter, gradient)
-        # The first step's buffer is the gradient itself, which an empty one gives.
-        mean.mul_(self.settings.momentum).add_(gradient)
-        parameter.add_(mean, alpha=-self.learning_rate)
+def _add_gradient(balance: ClassBalance, u: Tensor, to_u: Tensor) -> Tensor:
+    """Add the penalty's gradient by ``u_0`` to the loss's; returns its values."""
+    leaf = u.detach().requires_grad_()
+    values = balance(leaf)
+    to_u.add_(torch.autograd.grad(values.sum(), leaf)[0])
+    return values.detach()

@@ -2,34 +2,72 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor
 
 from condiff.model import Head
 
+if TYPE_CHECKING:
+    from typing import Self
+
+#: Of the diffused output of all nodes, (..., n, c): one number for each network, added to its loss.
+Penalty = Callable[[Tensor], Tensor]
+
 
 def pointwise_loss(u: Tensor, target: Tensor, head: Head) -> Tensor:
-    """The loss of every point.
+    """The loss of every item: of each point for ``softmax``, of each entry of ``u`` for the other heads.
 
-    ``softmax``: ``-log u`` of the true class. ``sigmoid``: the binary cross-entropy of one column. ``identity``: the
-    squared error, averaged over columns. Past the positivity limit ``u`` can leave [0, 1]; the logarithm is cut off
-    at the smallest normal number, where its gradient vanishes.
+    ``softmax``: ``-log u`` of the true class. ``sigmoid``: the binary cross-entropy. ``identity``: the squared error.
+    Past the positivity limit ``u`` can leave [0, 1]; the logarithm is cut off at the smallest normal number, where its
+    gradient vanishes.
     """
-    if head == "identity":
-        squares = (u - target.reshape(u.shape)) ** 2
-        return squares.mean(dim=-1)
     tiny = torch.finfo(u.dtype).tiny
     if head == "softmax":
-        return -u.gather(-1, target.long()[..., None])[..., 0].clamp_min(tiny).log()
-    truth = target.reshape(u.shape).to(u)
-    losses = -(truth * u.clamp_min(tiny).log() + (1 - truth) * (1 - u).clamp_min(tiny).log())
-    return losses.mean(dim=-1)
+        places = target.long()[..., None].expand(*u.shape[:-1], 1)
+        return -u.gather(-1, places)[..., 0].clamp_min(tiny).log()
+    truth = _like(target, u)
+    if head == "identity":
+        return (u - truth) ** 2
+    return -(truth * u.clamp_min(tiny).log() + (1 - truth) * (1 - u).clamp_min(tiny).log())
 
 
-def score(u: Tensor, target: Tensor, head: Head) -> float:
-    """Higher is better: accuracy of a classifier, minus the mean squared error of a regressor."""
-    if head == "softmax":
-        return float((u.argmax(-1) == target).double().mean())
-    if head == "sigmoid":
-        return float(((u > 0.5) == (target.reshape(u.shape) > 0.5)).double().mean())
-    return -float(pointwise_loss(u, target, head).mean())
+def is_right(u: Tensor, target: Tensor, head: Head) -> Tensor:
+    """Whether each item is classified correctly."""
+    return u.argmax(-1) == target if head == "softmax" else (u > 0.5) == (_like(target, u) > 0.5)
+
+
+def _like(target: Tensor, u: Tensor) -> Tensor:
+    return (target.reshape(u.shape) if target.numel() == u.numel() else target).to(u)
+
+
+@dataclass(frozen=True, eq=False)
+class ClassBalance:
+    """A penalty on outputs whose mean over all nodes strays from given proportions: their Kullback-Leibler divergence.
+
+    Diffusion on a symmetric graph keeps the mean, so that of the base network's outputs will do, and engines apply this
+    penalty before the diffusion.
+
+    Parameters
+    ----------
+    proportions
+        Of the classes, (c,) or one row for each network.
+    strength
+        Weight of the penalty.
+    """
+
+    proportions: Tensor
+    strength: float
+
+    def __call__(self, u: Tensor) -> Tensor:
+        mean = u.mean(dim=-2).clamp_min(torch.finfo(u.dtype).tiny)
+        prior = self.proportions.to(u)
+        return self.strength * (prior * (prior.log() - mean.log())).sum(-1)
+
+    @classmethod
+    def stacked(cls, penalties: Sequence[ClassBalance]) -> Self:
+        """Those of several networks as one."""
+        return cls(torch.stack([each.proportions for each in penalties]), penalties[0].strength)

@@ -24,6 +24,11 @@ class EarlyStopping:
     best_epoch: int = -1
     _waited: int = 0
 
+    @property
+    def exhausted(self) -> bool:
+        """Whether patience has run out."""
+        return self._waited >= self.patience
+
     def should_stop(self, epoch: int, loss: float, score: float) -> bool:
         """Take in one epoch's validation figures; True when patience has run out."""
         if loss < self.best_loss or score > self.best_score:
@@ -32,7 +37,7 @@ class EarlyStopping:
             self.keep()
         else:
             self._waited += 1
-        return self._waited >= self.patience
+        return self.exhausted
 
 
 class Snapshot:

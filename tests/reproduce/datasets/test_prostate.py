@@ -18,7 +18,7 @@ from condiff.model import COIN
 from condiff.reproduce.datasets import prostate
 from condiff.reproduce.datasets.gene_table import GeneTable
 from condiff.reproduce.datasets.prostate import CODING, COPY_NUMBERS, EXPRESSED, MUTATIONS, RESPONSE, read_tables
-from condiff.training.genewise import fit_genewise
+from condiff.training import PROSTATE, Problem, fit
 
 # MUT1 has no copy numbers and CNA1 no mutations; NOEXPR and NOCODE are each in one list only.
 FILES = {
@@ -226,12 +226,12 @@ def test_a_seed_gives_the_paper_s_networks(real: GeneTable) -> None:
 
     # The whole way of the paper on its first split and seed: pretrain, join training and test patients, diffuse.
     base, model = network(0), network(40)
-    fit_genewise([base], real.features, None, target, train)
+    fit(Problem(base, real.features, None, target, train, settings=PROSTATE))
     distances = first_layer_distances(base.convection, real.features)
     graph = distance_graph(distances, 40, 20, among=np.concatenate([split.train, split.test]))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", StepSizeWarning)  # the paper's strength is past the positivity limit here
-        fit_genewise([model], real.features, graph, target, train)
+        fit(Problem(model, real.features, graph, target, train, settings=PROSTATE))
         parts = (real.features.indptr, real.features.indices, real.features.data)
         x = torch.sparse_csr_tensor(*map(torch.from_numpy, parts), size=real.features.shape).float()
         answers = [(u[split.test, 0] >= 0.5).long() for u in (base.base(x), model(x, graph))]

@@ -10,8 +10,7 @@ import torch
 from condiff.model import COIN as Network
 from condiff.reproduce.baselines.temporal.coin import COIN
 from condiff.reproduce.baselines.temporal.problem import TemporalProblem
-from condiff.training.panel_reference import fit_panel_reference
-from condiff.training.settings import COVID
+from condiff.training import COVID, Problem, fit
 
 SHORT = replace(COVID, epochs=30)
 
@@ -23,7 +22,7 @@ def test_it_is_the_papers_network_fitted_plainly(waves: TemporalProblem) -> None
         4, 1, hidden_features=16, activation="elu", head="identity", layers=3, strength=0.2, dropout=0.25
     )
     part = waves.training
-    fit_panel_reference(network, part.x, part.laplacian, part.targets, settings=SHORT, seed=4)
+    fit(Problem(network, part.x, part.laplacian, part.targets, settings=SHORT, seed=4), "reference")
     with torch.no_grad():
         u = network.base(waves.inputs[waves.test])[..., 0].double().numpy()
     for position, snapshot in enumerate(range(8, 16)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -10,12 +11,13 @@ import torch
 from torch import Tensor
 
 from condiff.diffusion.euler import Euler
-from condiff.errors import InvalidInputError
+from condiff.errors import InvalidInputError, StepSizeWarning
+from condiff.graph import DenseLaplacian
 from condiff.graph.batch import kernel_laplacians
+from condiff.model import COIN as Network
 from condiff.reproduce.baselines.fewshot.method import BatchedMethod, shots_of
 from condiff.reproduce.baselines.fewshot.problem import Tasks
-from condiff.training import FEW_SHOT, Training
-from condiff.training.gram import fit_tasks
+from condiff.training import FEW_SHOT, Problem, Training, fit
 
 if TYPE_CHECKING:
     from typing import Self
@@ -61,9 +63,24 @@ class COIN(BatchedMethod):
 
     def scores(self, tasks: Tasks, seeds: Sequence[int]) -> Tensor:
         points, n_known = tasks.shifted.points, tasks.labels.shape[1]
-        spread = diffusion_matrix(points, self.n_neighbors, self.bandwidth_rank, self.layers, self.strength)
-        first = fit_tasks(points, spread[:, :n_known], tasks.labels, tasks.ways, seeds=seeds, settings=self.training)
-        return spread[:, n_known:] @ first
+        graphs = kernel_laplacians(points, self.n_neighbors, self.bandwidth_rank).weights
+        with torch.device("meta"):  # each task's weights are drawn from its seed, when its turn comes
+            network = Network.build(points.shape[-1], tasks.ways, layers=self.layers, strength=self.strength)
+        operators = [DenseLaplacian(graph, symmetric=True) for graph in graphs]
+        nodes, known = torch.arange(n_known), tasks.labels
+        first = Problem(
+            network.to(points.dtype), points[0], operators[0], known[0], nodes=nodes, settings=self.training
+        )
+        problems = [
+            first.replace(x=x, graph=operator, target=target, seed=seed)
+            for x, operator, target, seed in zip(points, operators, known, seeds, strict=True)
+        ]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", StepSizeWarning)  # the paper's own strength
+            fitted = fit(problems, "gram")
+        # All tasks in one product, as when the committed figures were made: its rounding depends on their number.
+        matrices = torch.stack([each.matrix[n_known:] for each in fitted if each.matrix is not None])
+        return matrices @ torch.stack([each.base_outputs for each in fitted])
 
 
 def diffusion_matrix(points: Tensor, n_neighbors: int, bandwidth_rank: int, layers: int, strength: float) -> Tensor:

@@ -1,8 +1,8 @@
 r"""Diff-ResNet on few-shot tasks: diffusion of the hidden features (Wang, Dou, Bao and Shi 2024).
 
 The two wide weights are not touched after they are drawn. The first acts on the points alone, as in
-:mod:`condiff.training.gram`. The second, :math:`V`, is read by as few rows as there are classes: with the classifier
-:math:`C` its gradient is :math:`C^T B` for :math:`B` of (ways, features), so that after t epochs
+:mod:`condiff.training.engines.gram`. The second, :math:`V`, is read by as few rows as there are classes: with the
+classifier :math:`C` its gradient is :math:`C^T B` for :math:`B` of (ways, features), so that after t epochs
 
 .. math:: V = c\,V_0 + \sum_{\tau < t} k_\tau C_\tau^T B_\tau
 
@@ -28,7 +28,7 @@ from condiff.reproduce.baselines.fewshot.coin import check_diffusion, diffusion_
 from condiff.reproduce.baselines.fewshot.method import BatchedMethod, shots_of
 from condiff.reproduce.baselines.fewshot.problem import Tasks
 from condiff.training import FEW_SHOT, Training
-from condiff.training.gram import in_blocks
+from condiff.training.engines.gram import in_blocks
 
 if TYPE_CHECKING:
     from typing import Self

@@ -15,7 +15,7 @@ from condiff.reproduce.baselines.fewshot.head import adam, adam_rates, cross_ent
 from condiff.reproduce.baselines.fewshot.method import BatchedMethod
 from condiff.reproduce.baselines.fewshot.problem import Tasks
 from condiff.reproduce.baselines.method import check_counts
-from condiff.training.gram import in_blocks
+from condiff.training.engines.gram import in_blocks
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from condiff.errors import StepSizeWarning
 from condiff.model import COIN as Network
 from condiff.reproduce.baselines.node.method import NodeMethod, Outcome
 from condiff.reproduce.baselines.node.problem import NodeProblem
-from condiff.training import NODE, Training, fit
+from condiff.training import NODE, Problem, Training, fit
 
 if TYPE_CHECKING:
     from typing import Self
@@ -64,20 +64,22 @@ class COIN(NodeMethod):
             warnings.simplefilter("ignore", StepSizeWarning)
             kernels.warm_up(["blocks"])
             started = time.perf_counter()
-            history = fit(
-                network,
-                problem.x,
-                operator,
-                problem.labels,
-                problem.train,
-                validation=problem.validation,
-                settings=self.training,
+            fitted = fit(
+                Problem(
+                    network,
+                    problem.x,
+                    operator,
+                    problem.labels,
+                    problem.train,
+                    validation=problem.validation,
+                    settings=self.training,
+                )
             )
             seconds = time.perf_counter() - started
             with torch.no_grad():
                 base = network.base(problem.x_csr)
                 scores = network.diffusion(base, operator)
-        return Outcome(scores, len(history.losses), seconds)
+        return Outcome(scores, len(fitted.losses), seconds)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from condiff.reproduce.baselines.method import Method, check_counts, check_probabilities
 from condiff.reproduce.baselines.node.problem import NodeProblem
-from condiff.training.descent import Descent
+from condiff.training.optimiser import Optimiser
 from condiff.training.settings import NODE, Training
 from condiff.training.stopping import EarlyStopping, Snapshot
 
@@ -111,7 +111,7 @@ def train(network: NodeNetwork, problem: NodeProblem, settings: Training) -> Out
     decayed = {id(parameter) for parameter in network.decayed()}
     with_decay = [parameter for parameter in network.parameters() if id(parameter) in decayed]
     without = [parameter for parameter in network.parameters() if id(parameter) not in decayed]
-    descents = [Descent(with_decay, settings), Descent(without, replace(settings, weight_decay=0.0))]
+    optimisers = [Optimiser(with_decay, settings), Optimiser(without, replace(settings, weight_decay=0.0))]
     snapshot = Snapshot(network)
     stopping = EarlyStopping(settings.patience or settings.epochs, snapshot.take)
     train_labels, validation_labels = problem.labels[problem.train], problem.labels[problem.validation]
@@ -120,8 +120,8 @@ def train(network: NodeNetwork, problem: NodeProblem, settings: Training) -> Out
         network.train()
         loss = nn.functional.nll_loss(network.at(problem.train), train_labels) + network.penalty()
         loss.backward()
-        for descent in descents:
-            descent.step()
+        for optimiser in optimisers:
+            optimiser.step()
         network.eval()
         with torch.no_grad():
             output = network.at(problem.validation)

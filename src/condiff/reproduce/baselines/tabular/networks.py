@@ -18,8 +18,7 @@ from condiff.model import COIN
 from condiff.reproduce.baselines.method import check_counts
 from condiff.reproduce.baselines.tabular.method import Outcome, TabularMethod
 from condiff.reproduce.baselines.tabular.problem import TabularProblem
-from condiff.training import PROSTATE, Training
-from condiff.training.genewise import fit_genewise
+from condiff.training import PROSTATE, Problem, Training, fit
 
 
 def gene_network(
@@ -43,7 +42,10 @@ def fit_all(networks: Sequence[COIN], problem: TabularProblem, graphs: list[Grap
         # The paper's own strength is past the positivity limit on its graphs.
         warnings.simplefilter("ignore", StepSizeWarning)
         started = time.perf_counter()
-        fit_genewise(networks, problem.features, graphs, problem.labels, problem.train, settings=training)
+        each_graph = [None] * len(networks) if graphs is None else graphs
+        first = Problem(networks[0], problem.features, each_graph[0], problem.labels, problem.train, settings=training)
+        pairs = zip(networks, each_graph, strict=True)
+        fit([first.replace(model=network, graph=graph) for network, graph in pairs])
         return time.perf_counter() - started
 
 

@@ -18,7 +18,7 @@ from condiff.reproduce.baselines.tabular.method import Outcome, TabularMethod
 from condiff.reproduce.baselines.tabular.pathway_network import Inputs, PathwayNetwork
 from condiff.reproduce.baselines.tabular.problem import TabularProblem
 from condiff.training import Training
-from condiff.training.descent import Descent
+from condiff.training.optimiser import Optimiser
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -98,15 +98,15 @@ class PNet(TabularMethod):
         # Each class as a whole counts the same.
         balance = 0.5 * len(labels) / torch.where(labels > 0, labels.sum(), (1 - labels).sum())
         batches = math.ceil(len(labels) / self.batch)
-        descents = [self._descent(list(parameters), cost, batches) for parameters, cost in self._costs(network)]
+        optimisers = [self._optimiser(list(parameters), cost, batches) for parameters, cost in self._costs(network)]
         for _ in range(self.training.epochs):
             for part in torch.randperm(len(labels)).split(self.batch):
                 heads = network(Inputs.of(features[part.numpy()]), self.gene_dropout, self.pathway_dropout)
                 truth = labels[part].expand_as(heads)
                 losses = nn.functional.binary_cross_entropy_with_logits(heads, truth, reduction="none")
                 (weights @ losses @ balance[part] / len(part)).backward()
-                for descent in descents:
-                    descent.step()
+                for optimiser in optimisers:
+                    optimiser.step()
 
     def _costs(self, network: PathwayNetwork) -> Iterator[tuple[Iterator[nn.Parameter], float]]:
         first, *others = network.heads
@@ -115,10 +115,10 @@ class PNet(TabularMethod):
         yield iter(others), self.head_penalty
         yield iter([*network.biases, network.head_biases]), 0.0
 
-    def _descent(self, parameters: list[nn.Parameter], cost: float, batches: int) -> Descent:
-        # The derivative of a squared weight is twice the weight; a descent counts steps, not epochs.
+    def _optimiser(self, parameters: list[nn.Parameter], cost: float, batches: int) -> Optimiser:
+        # The derivative of a squared weight is twice the weight; an optimiser counts steps, not epochs.
         milestones = tuple(milestone * batches for milestone in self.training.milestones)
-        return Descent(parameters, replace(self.training, weight_decay=2 * cost, milestones=milestones))
+        return Optimiser(parameters, replace(self.training, weight_decay=2 * cost, milestones=milestones))
 
 
 def best_f1_threshold(scores: Tensor, labels: Tensor) -> float:

@@ -13,8 +13,7 @@ from condiff.model import COIN as Network
 from condiff.reproduce.baselines.method import check_counts, check_probabilities
 from condiff.reproduce.baselines.temporal.method import Outcome, TemporalMethod
 from condiff.reproduce.baselines.temporal.problem import TemporalProblem
-from condiff.training.panel import fit_panel
-from condiff.training.settings import COVID, Training
+from condiff.training import COVID, Problem, Training, fit
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ class COIN(TemporalMethod):
             # The paper's own strength is past a limit; the page on this benchmark is where that is told.
             warnings.simplefilter("ignore", StepSizeWarning)
             started = time.perf_counter()
-            fit_panel([network], x, operator, target, settings=self.training, seeds=[seed])
+            fit(Problem(network, x, operator, target, settings=self.training, seed=seed))
             seconds = time.perf_counter() - started
             with torch.no_grad():
                 predictions = network(tested.x, tested.laplacian)[..., 0]

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from condiff.reproduce.baselines.method import Method, check_counts, check_probabilities
 from condiff.reproduce.baselines.temporal.problem import Part, TemporalProblem
-from condiff.training.descent import Descent
+from condiff.training.optimiser import Optimiser
 from condiff.training.settings import COVID, Training
 
 
@@ -101,12 +101,12 @@ def train(network: TemporalNetwork, problem: TemporalProblem, settings: Training
     known = (~part.targets.isnan()).float()
     target = part.targets.nan_to_num(0.0)
     share = known / known.sum(1, keepdim=True) / len(known)
-    descent = Descent(list(network.parameters()), settings)
+    optimiser = Optimiser(list(network.parameters()), settings)
     started = time.perf_counter()
     network.train()
     for _ in range(settings.epochs):
         (share * (network(part) - target) ** 2).sum().backward()
-        descent.step()
+        optimiser.step()
     network.eval()
     seconds = time.perf_counter() - started
     with torch.no_grad():

@@ -16,9 +16,7 @@ from condiff.model import COIN
 from condiff.reproduce.bench.speed.workload import Workload
 from condiff.reproduce.datasets import covid
 from condiff.reproduce.datasets.panel import split_in_time
-from condiff.training import COVID
-from condiff.training.panel import fit_panel
-from condiff.training.panel_reference import fit_panel_reference
+from condiff.training import COVID, Problem, fit
 
 _INITS = 10
 
@@ -50,14 +48,15 @@ def _network(seed: int) -> COIN:
 
 def _one_by_one(x: Tensor, operator: DenseLaplacian, target: Tensor, epochs: int) -> Tensor:
     model = _network(0)
-    fit_panel_reference(model, x, operator, target, settings=replace(COVID, epochs=max(epochs, 1)), seed=0)
+    settings = replace(COVID, epochs=max(epochs, 1))
+    fit(Problem(model, x, operator, target, settings=settings, seed=0), "reference")
     return _outputs(model, x, operator)
 
 
 def _together(x: Tensor, operator: DenseLaplacian, target: Tensor, epochs: int) -> Tensor:
     models = [_network(seed) for seed in range(_INITS)]
-    settings = replace(COVID, epochs=max(epochs, 1))
-    fit_panel(models, x, operator, target, settings=settings, seeds=range(_INITS))
+    problem = Problem(models[0], x, operator, target, settings=replace(COVID, epochs=max(epochs, 1)))
+    fit([problem.replace(model=model, seed=seed) for seed, model in enumerate(models)])
     return _outputs(models[0], x, operator)
 
 

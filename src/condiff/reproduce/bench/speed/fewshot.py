@@ -13,8 +13,7 @@ from condiff.graph import DenseLaplacian
 from condiff.graph.batch import kernel_laplacians
 from condiff.model import COIN
 from condiff.reproduce.bench.speed.workload import Workload
-from condiff.training import FEW_SHOT, fit
-from condiff.training.gram import fit_tasks
+from condiff.training import FEW_SHOT, Problem, fit
 
 _WAYS, _QUERIES, _FEATURES, _STRENGTH = 5, 15, 640, 0.5
 _TASKS = 40
@@ -55,18 +54,20 @@ def _one_by_one(x: Tensor, labels: Tensor, n_labelled: int, diffusion: Diffusion
         model = COIN.build(_FEATURES, _WAYS, layers=diffusion.layers, strength=_STRENGTH)
         operator = DenseLaplacian(kernel_laplacians(points[None]).weights[0], symmetric=True)
         train = torch.arange(n_labelled)
-        fit(model, points, operator, labels, train, settings=settings, engine="reference")
+        fit(Problem(model, points, operator, labels, train, settings=settings), "reference")
         with torch.no_grad():
             outputs.append(model(points, operator))
     return torch.stack(outputs)[0]
 
 
 def _together(x: Tensor, labels: Tensor, n_labelled: int, diffusion: Diffusion, epochs: int) -> Tensor:
-    operator = kernel_laplacians(x)
-    with torch.no_grad():
-        spread = diffusion(torch.eye(x.shape[1]).expand(len(x), -1, -1), operator)
-    target = labels[:n_labelled].expand(len(x), -1)
-    settings = replace(FEW_SHOT, epochs=max(epochs, 1))
-    u = fit_tasks(x, spread[:, :n_labelled], target, _WAYS, seeds=range(len(x)), settings=settings)
-    outputs: Tensor = spread @ u
-    return outputs[0]
+    with torch.device("meta"):
+        model = COIN.build(_FEATURES, _WAYS, layers=diffusion.layers, strength=_STRENGTH)
+    settings, train = replace(FEW_SHOT, epochs=max(epochs, 1)), torch.arange(n_labelled)
+    operators = [DenseLaplacian(graph, symmetric=True) for graph in kernel_laplacians(x).weights]
+    first = Problem(model, x[0], operators[0], labels, train, settings=settings)
+    problems = [
+        first.replace(x=points, graph=operator, seed=seed)
+        for seed, (points, operator) in enumerate(zip(x, operators, strict=True))
+    ]
+    return torch.stack([fitted.diffused for fitted in fit(problems, "gram")])[0]

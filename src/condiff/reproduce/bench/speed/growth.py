@@ -17,7 +17,7 @@ from condiff.graph import Graph
 from condiff.graph.sparse import SparseMatrix
 from condiff.model import COIN
 from condiff.reproduce.memory import peak_memory
-from condiff.training import NODE, fit
+from condiff.training import NODE, Problem, fit
 
 _CLASSES, _LABELLED, _WORDS = 7, 350, 18
 _EPOCHS = 20
@@ -88,7 +88,7 @@ def fit_once(size: Size, seed: int) -> float:
     for _ in range(size.initialisations):
         model = COIN.build(size.features, _CLASSES, layers=size.layers, strength=0.05)
         half = _LABELLED // 2
-        fit(model, x, operator, labels, chosen[:half], validation=chosen[half:], settings=settings)
+        fit(Problem(model, x, operator, labels, chosen[:half], validation=chosen[half:], settings=settings))
     return time.perf_counter() - started
 
 

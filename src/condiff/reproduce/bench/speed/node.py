@@ -17,7 +17,7 @@ from condiff.reproduce.bench.speed.workload import Workload
 from condiff.reproduce.protocols import node
 from condiff.reproduce.published import published
 from condiff.reproduce.splits import random_split
-from condiff.training import fit
+from condiff.training import Problem, fit
 
 #: Nodes up to which the paper's code keeps the Laplacian dense.
 _DENSE = 3000
@@ -59,15 +59,7 @@ def _fit(problem: NodeProblem, operator: Laplacian, engine: Literal["auto", "ref
     # Never stopping early: both ways then do the same work.
     settings = replace(method.training, epochs=max(epochs, 1), patience=epochs + 1)
     x = problem.x if engine == "auto" else problem.x_dense
-    fit(
-        model,
-        x,
-        operator,
-        problem.labels,
-        problem.train,
-        validation=problem.validation,
-        settings=settings,
-        engine=engine,
-    )
+    task = Problem(model, x, operator, problem.labels, problem.train, validation=problem.validation, settings=settings)
+    fit(task, engine)
     with torch.no_grad():
         return model.diffusion(model.base(problem.x_csr), operator)  # type: ignore[no-any-return]

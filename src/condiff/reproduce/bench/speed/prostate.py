@@ -18,9 +18,7 @@ from condiff.model import COIN
 from condiff.reproduce.bench.speed.workload import Workload
 from condiff.reproduce.datasets import prostate
 from condiff.reproduce.datasets.gene_table import GeneTable
-from condiff.training import PROSTATE
-from condiff.training.genewise import fit_genewise
-from condiff.training.reference import fit
+from condiff.training import PROSTATE, Problem, fit
 
 _NEIGHBOURS, _BANDWIDTH_RANK, _LAYERS, _STRENGTH = 40, 20, 40, 0.2
 
@@ -29,7 +27,8 @@ def workloads() -> list[Workload]:
     """One: the first published split, with the network for the graph given."""
     table = prostate.load()
     pretrained = _network(table, 0)
-    fit_genewise([pretrained], table.features, None, _target(table), torch.from_numpy(table.splits[0].train))
+    train = table.splits[0].train
+    fit(Problem(pretrained, table.features, None, _target(table), train, settings=PROSTATE))
     assert isinstance(pretrained.convection, GeneWise)
     return [
         Workload(
@@ -44,9 +43,8 @@ def workloads() -> list[Workload]:
 
 def _sparsely(table: GeneTable, pretrained: GeneWise, epochs: int) -> Tensor:
     model, graph = _network(table, _LAYERS), _graph(first_layer_distances(pretrained, table.features), table)
-    train = torch.from_numpy(table.splits[0].train)
     settings = replace(PROSTATE, epochs=epochs)
-    fit_genewise([model], table.features, graph, _target(table), train, settings=settings)
+    fit(Problem(model, table.features, graph, _target(table), table.splits[0].train, settings=settings))
     return _outputs(model, table, graph)
 
 
@@ -57,8 +55,8 @@ def _plainly(table: GeneTable, pretrained: GeneWise, epochs: int) -> Tensor:
         hidden = pretrained.first_layer(inputs).double()
         distances = torch.cat([(rows[:, None] - hidden).norm(dim=-1) for rows in hidden.split(8)])
     model, graph = _network(table, _LAYERS), _graph(((distances + distances.mT) / 2).numpy(), table)
-    train = torch.from_numpy(table.splits[0].train)
-    fit(model, inputs, graph, _target(table), train, settings=replace(PROSTATE, epochs=epochs))
+    settings = replace(PROSTATE, epochs=epochs)
+    fit(Problem(model, inputs, graph, _target(table), table.splits[0].train, settings=settings), "reference")
     return _outputs(model, table, graph)
 
 

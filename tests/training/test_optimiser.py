@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from condiff.training import Training
-from condiff.training.descent import Descent
+from condiff.training.optimiser import Optimiser
 
 SETTINGS = {
     "adam": Training("adam", 0.03, weight_decay=5e-4),
@@ -29,11 +29,21 @@ def run(step, parameters, epochs):
 
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS.keys())
 def test_it_takes_the_steps_of_torch(settings: Training) -> None:
+    check_steps(settings)
+
+
+@pytest.mark.parametrize("name", ["adam", "adam, plain"])
+def test_adam_takes_them_where_torch_has_no_fused_kernel(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(torch, "_fused_adam_")
+    check_steps(SETTINGS[name])
+
+
+def check_steps(settings: Training) -> None:
     generator = torch.Generator().manual_seed(0)
     start = [torch.randn(4, 3, generator=generator, dtype=torch.float64), torch.randn(2, dtype=torch.float64)]
     ours = [value.clone().requires_grad_() for value in start]
     theirs = [torch.nn.Parameter(value.clone()) for value in start]
-    run(Descent(ours, settings).step, ours, 12)
+    run(Optimiser(ours, settings).step, ours, 12)
     optimiser = settings.make_optimiser(theirs)
     schedule = settings.make_schedule(optimiser)
 
@@ -50,9 +60,9 @@ def test_it_takes_the_steps_of_torch(settings: Training) -> None:
 
 def test_a_parameter_without_gradient_stays_and_gradients_are_cleared() -> None:
     used, unused = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
-    descent = Descent([used, unused], SETTINGS["adam"])
+    optimiser = Optimiser([used, unused], SETTINGS["adam"])
     used.sum().backward()
-    descent.step()
+    optimiser.step()
     assert used.grad is None
     assert torch.equal(unused.detach(), torch.ones(2))
     assert (used.detach() < 1).all()
@@ -60,11 +70,11 @@ def test_a_parameter_without_gradient_stays_and_gradients_are_cleared() -> None:
 
 def test_the_learning_rate_follows_the_milestones() -> None:
     parameter = torch.zeros(1, requires_grad=True)
-    descent = Descent([parameter], Training("sgd", 1.0, weight_decay=0.0, milestones=(1, 3), decay=0.1))
+    optimiser = Optimiser([parameter], Training("sgd", 1.0, weight_decay=0.0, milestones=(1, 3), decay=0.1))
     rates = []
     for _ in range(4):
-        rates.append(descent.learning_rate)
-        descent.step()
+        rates.append(optimiser.learning_rate)
+        optimiser.step()
     assert rates == pytest.approx([1.0, 0.1, 0.1, 0.01])
 
 

@@ -1,4 +1,3 @@
-import copy
 import dataclasses
 
 import numpy as np
@@ -6,13 +5,12 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from condiff.errors import InvalidInputError
 from condiff.graph import Graph
 from condiff.graph.sparse import SparseMatrix
 from condiff.model import COIN
-from condiff.training import NODE, blocked, compiled
-from condiff.training.blocked import fit_blocked
-from condiff.training.reference import fit
+from condiff.training import NODE, Problem, fit
+from condiff.training.engines import blocked
+from condiff.training.engines.blocked import CompiledBlocks, TorchBlocks
 
 # More nodes and hidden units than one block holds, and neither a multiple of it.
 N, WIDTH, CLASSES = 1500, 150, 3
@@ -35,7 +33,7 @@ def task():
 def kind(request, monkeypatch):
     """Both ways to work on blocks."""
     if request.param == "torch":
-        monkeypatch.setattr(blocked, "is_available", lambda: False)
+        monkeypatch.setattr(blocked, "available", lambda: False)
     else:
         pytest.importorskip("numba")
     return request.param
@@ -46,17 +44,15 @@ def _network(strength=0.1, **settings):
     return COIN.build(WIDTH, CLASSES, layers=8, strength=strength, **settings).double()
 
 
-def _fit_both(task, settings, **network):
+def _problem(task, settings, dtype=torch.float64, **network):
     words, graph, target, train, validation = task
-    plain = _network(**network)
-    fast = copy.deepcopy(plain)
-    x = torch.from_numpy(words.toarray())
-    operator = graph.laplacian(torch.float64)
-    expected = fit(plain, x, operator, target, train, validation=validation, settings=settings)
-    found = fit_blocked(
-        fast, SparseMatrix.of(words, torch.float64), operator, target, train, validation, settings=settings
-    )
-    return plain, expected, fast, found
+    model = _network(**network).to(dtype)
+    return Problem(model, words, graph, target, train, validation=validation, settings=settings)
+
+
+def _fit_both(task, settings, **network):
+    plain, fast = (fit(_problem(task, settings, **network), engine) for engine in ("reference", "blocked"))
+    return plain.model, plain, fast.model, fast
 
 
 def test_it_does_what_the_plain_fit_does(task, kind):
@@ -84,23 +80,6 @@ def test_past_the_positivity_limit_too(task, kind):
     np.testing.assert_allclose(found.losses, expected.losses, rtol=1e-9)
 
 
-def test_sgd_with_momentum_and_milestones(task):
-    settings = dataclasses.replace(NODE, optimiser="sgd", learning_rate=0.5, momentum=0.9, epochs=12, milestones=(5, 9))
-    _, expected, _, found = _fit_both(task, settings)
-    np.testing.assert_allclose(found.losses, expected.losses, rtol=1e-9)
-
-
-def test_in_single_precision_to_its_rounding(task, kind):
-    words, graph, target, train, validation = task
-    plain = _network().float()
-    fast = copy.deepcopy(plain)
-    operator, settings = graph.laplacian(torch.float32), dataclasses.replace(NODE, epochs=30)
-    x = torch.from_numpy(words.toarray()).float()
-    fit(plain, x, operator, target, train, validation=validation, settings=settings)
-    fit_blocked(fast, SparseMatrix.of(words), operator, target, train, validation, settings=settings)
-    torch.testing.assert_close(fast(x, operator), plain(x, operator), rtol=0, atol=1e-4)
-
-
 def test_compiled_blocks_give_the_same_bytes_on_any_number_of_threads(task):
     pytest.importorskip("numba")
     words, *_ = task
@@ -108,10 +87,10 @@ def test_compiled_blocks_give_the_same_bytes_on_any_number_of_threads(task):
     try:
         for threads in (1, 3):
             torch.set_num_threads(threads)
-            network = compiled.CompiledBlocks(_network().float(), SparseMatrix.of(words), NODE)
+            network = CompiledBlocks(_network().float(), SparseMatrix.of(words), NODE)
             z = network.start()
             for _ in range(3):
-                z = network.step(torch.sin(z.detach()))
+                z = network.move(torch.sin(z.detach()))
             network.close()
             fitted.append(z.detach())
     finally:
@@ -125,45 +104,22 @@ def test_the_weights_that_were_kept_are_given_back(task):
     x = SparseMatrix.of(words)
     for steps_after in (0, 1, 4):
         model = _network().float()
-        network = compiled.CompiledBlocks(model, x, NODE)
+        network = CompiledBlocks(model, x, NODE)
         z = network.start()
         for _ in range(3):
-            z = network.step(torch.sin(z.detach()))
+            z = network.move(torch.sin(z.detach()))
         network.keep()
         kept = z.detach()
         for _ in range(steps_after):
-            z = network.step(torch.sin(z.detach()))
-        network.give_to(model)
+            z = network.move(torch.sin(z.detach()))
+        network.give_back()
         torch.testing.assert_close(model.convection(x.to_dense()), kept.mT, rtol=1e-4, atol=1e-5)
 
 
 def test_what_the_compiled_blocks_cannot_do_goes_to_torch(task):
-    words, *_ = task
-    x = SparseMatrix.of(words)
-    assert isinstance(blocked.blocks(_network(), x, dataclasses.replace(NODE, optimiser="sgd")), blocked.TorchBlocks)
-    many = COIN.build(WIDTH, 65, layers=1, strength=0.1)
-    assert isinstance(blocked.blocks(many, x, NODE), blocked.TorchBlocks)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"activation": "elu"}, "ReLU"),
-        ({"hidden_features": 4}, "residual block"),
-        ({"dropout": 0.1}, "dropout"),
-        ({"learnable_strength": True}, "fixed diffusion"),
-    ],
-)
-def test_what_it_cannot_do_is_refused(task, change, message):
-    words, graph, target, train, validation = task
-    with pytest.raises(InvalidInputError, match=message):
-        fit_blocked(
-            _network(**change), SparseMatrix.of(words), graph.laplacian(), target, train, validation, settings=NODE
-        )
-
-
-def test_a_patience_is_needed(task):
-    words, graph, target, train, validation = task
-    settings = dataclasses.replace(NODE, patience=None)
-    with pytest.raises(InvalidInputError, match="patience"):
-        fit_blocked(_network(), SparseMatrix.of(words), graph.laplacian(), target, train, validation, settings=settings)
+    pytest.importorskip("numba")
+    assert isinstance(blocked.blocks_of(_problem(task, NODE)), CompiledBlocks)
+    momentum = dataclasses.replace(NODE, optimiser="sgd")
+    assert isinstance(blocked.blocks_of(_problem(task, momentum)), TorchBlocks)
+    many = COIN.build(WIDTH, 65, layers=1, strength=0.1).double()
+    assert isinstance(blocked.blocks_of(_problem(task, NODE).replace(model=many)), TorchBlocks)
