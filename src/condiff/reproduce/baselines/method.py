@@ -27,6 +27,26 @@ class Method(ABC):  # noqa: B024  # what a method solves is its task's to say
         return dataclasses.asdict(self)
 
 
+@dataclass(frozen=True)
+class HiddenLayer(Method):
+    """Settings of a network with one hidden width and one probability of dropout.
+
+    Parameters
+    ----------
+    hidden
+        Width of the hidden layer, or of a state.
+    dropout
+        Probability with which the inputs of a layer are dropped in training.
+    """
+
+    hidden: int = 16
+    dropout: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_counts(hidden=self.hidden)
+        check_probabilities(dropout=self.dropout)
+
+
 def check_counts(**settings: int) -> None:
     """Refuse settings that are not whole numbers from 1 on."""
     for name, value in settings.items():

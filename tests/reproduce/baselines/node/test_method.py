@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from condiff.errors import InvalidInputError
+from condiff.reproduce.baselines.method import check_counts, check_probabilities
 from condiff.reproduce.baselines.node import METHODS, method
-from condiff.reproduce.baselines.node.method import NetworkMethod, NodeNetwork, check_counts, check_probabilities, train
+from condiff.reproduce.baselines.node.method import NetworkMethod, NodeNetwork, train
 from condiff.reproduce.baselines.node.problem import NodeProblem
 from condiff.training.settings import Training
 

@@ -12,13 +12,13 @@ from torch import Tensor, nn
 from condiff.errors import InvalidInputError
 from condiff.graph.sparse import dropout
 from condiff.reproduce.baselines.method import check_counts, check_probabilities
-from condiff.reproduce.baselines.node.method import NetworkMethod, NodeNetwork
+from condiff.reproduce.baselines.node.method import HiddenLayerMethod, NodeNetwork
 from condiff.reproduce.baselines.node.problem import NodeProblem
 from condiff.training.settings import NODE, Training
 
 
 @dataclass(frozen=True)
-class APPNP(NetworkMethod):
+class APPNP(HiddenLayerMethod):
     r"""A perceptron whose outputs walk over the graph and return to their node with probability :math:`\alpha`.
 
     :math:`Z_0 = H = \mathrm{relu}(X W_1)\,W_2`, :math:`Z_{k+1} = (1-\alpha)\,S Z_k + \alpha H`, with
@@ -44,12 +44,12 @@ class APPNP(NetworkMethod):
     hidden: int = 64
     steps: int = 10
     teleport: float = 0.1
-    dropout: float = 0.5
     edge_dropout: float = 0.5
 
     def __post_init__(self) -> None:
-        check_counts(hidden=self.hidden, steps=self.steps)
-        check_probabilities(dropout=self.dropout, edge_dropout=self.edge_dropout)
+        super().__post_init__()
+        check_counts(steps=self.steps)
+        check_probabilities(edge_dropout=self.edge_dropout)
         if not 0 < self.teleport <= 1:
             raise InvalidInputError(f"teleport must be above 0 and at most 1, not {self.teleport!r}")
 

@@ -5,6 +5,7 @@ Two graph convolutions at 60 nodes of Pubmed see a seventh of its 19,717 nodes. 
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -15,6 +16,8 @@ import torch
 from torch import Tensor
 
 from condiff.graph.sparse import SparseMatrix
+from condiff.reproduce.baselines.node.method import NodeNetwork
+from condiff.reproduce.baselines.node.problem import NodeProblem
 
 T = TypeVar("T")
 
@@ -57,6 +60,35 @@ def receptive_field(features: sp.csr_array, matrix: sp.csr_array, nodes: Tensor,
         steps.append(Step(SparseMatrix.of(rows[:, inputs]), torch.from_numpy(np.searchsorted(inputs, outputs))))
         outputs = inputs
     return Field(SparseMatrix.of(features[outputs]), tuple(reversed(steps)))
+
+
+class FieldNetwork(NodeNetwork):
+    """A network that applies one matrix of the graph once a layer, and computes no more than what is asked for.
+
+    Parameters
+    ----------
+    problem
+        Whose features it reads.
+    matrix
+        That of a layer, (nodes, nodes).
+    layers
+        How many there are.
+    """
+
+    def __init__(self, problem: NodeProblem, matrix: sp.csr_array, layers: int = 2) -> None:
+        super().__init__()
+        self.whole = whole_field(problem.x, SparseMatrix.of(matrix), layers)
+        self.fields = PerPart(lambda nodes: receptive_field(problem.features, matrix, nodes, layers))
+
+    @abstractmethod
+    def scores(self, field: Field) -> Tensor:
+        """Log-probabilities of a field's nodes."""
+
+    def forward(self) -> Tensor:
+        return self.scores(self.whole)
+
+    def at(self, nodes: Tensor) -> Tensor:
+        return self.scores(self.fields.of(nodes))
 
 
 class PerPart(Generic[T]):

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from condiff.graph.sparse import Pattern, SparseMatrix, dropout
 from condiff.reproduce.baselines.method import check_counts, check_probabilities
 from condiff.reproduce.baselines.node.field import Field, PerPart, Step, receptive_field, whole_field
-from condiff.reproduce.baselines.node.method import NetworkMethod, NodeNetwork
+from condiff.reproduce.baselines.node.method import HiddenLayerMethod, NodeNetwork
 from condiff.reproduce.baselines.node.problem import NodeProblem
 from condiff.training.settings import NODE, Training
 
@@ -18,7 +18,7 @@ _SLOPE = 0.2
 
 
 @dataclass(frozen=True)
-class GAT(NetworkMethod):
+class GAT(HiddenLayerMethod):
     r"""Two layers in which every node averages over its neighbours and itself with weights that the network learns.
 
     A head maps :math:`h` to :math:`z = h W` and node i to :math:`\sum_j \alpha_{ij} z_j + b`, with
@@ -48,8 +48,9 @@ class GAT(NetworkMethod):
     attention_dropout: float = 0.6
 
     def __post_init__(self) -> None:
-        check_counts(hidden=self.hidden, heads=self.heads, output_heads=self.output_heads)
-        check_probabilities(dropout=self.dropout, attention_dropout=self.attention_dropout)
+        super().__post_init__()
+        check_counts(heads=self.heads, output_heads=self.output_heads)
+        check_probabilities(attention_dropout=self.attention_dropout)
 
     def network(self, problem: NodeProblem) -> NodeNetwork:
         return _Network(problem, self)

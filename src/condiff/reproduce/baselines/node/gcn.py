@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from condiff.graph.sparse import dropout
-from condiff.reproduce.baselines.node.field import Field, PerPart, receptive_field, whole_field
+from condiff.reproduce.baselines.node.field import Field, FieldNetwork
 from condiff.reproduce.baselines.node.method import HiddenLayerMethod, NodeNetwork
 from condiff.reproduce.baselines.node.problem import NodeProblem
 
@@ -26,26 +26,17 @@ class GCN(HiddenLayerMethod):
         return _Network(problem, self)
 
 
-class _Network(NodeNetwork):
+class _Network(FieldNetwork):
     def __init__(self, problem: NodeProblem, settings: GCN) -> None:
-        super().__init__()
+        super().__init__(problem, problem.graph.normalised("symmetric", self_loops="add").weights)
         self.settings = settings
-        self.field = whole_field(problem.x, problem.propagation, layers=2)
-        weights = problem.graph.normalised("symmetric", self_loops="add").weights
-        self.fields = PerPart(lambda nodes: receptive_field(problem.features, weights, nodes, layers=2))
         self.first = nn.Parameter(nn.init.xavier_uniform_(torch.empty(problem.n_features, settings.hidden)))
         self.second = nn.Parameter(nn.init.xavier_uniform_(torch.empty(settings.hidden, problem.n_classes)))
 
     def decayed(self) -> Iterable[nn.Parameter]:
         return (self.first,)
 
-    def forward(self) -> Tensor:
-        return self._scores(self.field)
-
-    def at(self, nodes: Tensor) -> Tensor:
-        return self._scores(self.fields.of(nodes))
-
-    def _scores(self, field: Field) -> Tensor:
+    def scores(self, field: Field) -> Tensor:
         probability, (inner, outer) = self.settings.dropout, field.steps
         inputs = field.x.dropped(probability, self.training)
         hidden = torch.relu(inner.matrix @ (inputs @ self.first))

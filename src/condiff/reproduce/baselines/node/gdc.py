@@ -16,9 +16,8 @@ from torch import Tensor, nn
 from condiff.errors import InvalidInputError
 from condiff.graph import Graph
 from condiff.graph.sparse import dropout
-from condiff.reproduce.baselines.method import check_counts, check_probabilities
-from condiff.reproduce.baselines.node.field import PerPart, receptive_field
-from condiff.reproduce.baselines.node.method import NetworkMethod, NodeNetwork
+from condiff.reproduce.baselines.node.field import Field, FieldNetwork
+from condiff.reproduce.baselines.node.method import HiddenLayerMethod, NodeNetwork
 from condiff.reproduce.baselines.node.problem import NodeProblem
 from condiff.reproduce.baselines.node.spectral import Filter, once_per_graph
 from condiff.training.settings import NODE, Training
@@ -37,7 +36,7 @@ _AUTHORS: dict[str, tuple[float, int | None, float, float]] = {
 
 
 @dataclass(frozen=True)
-class GDC(NetworkMethod):
+class GDC(HiddenLayerMethod):
     r"""A GCN on the graph of :math:`\alpha (I - (1 - \alpha) S)^{-1}` or :math:`e^{-t (I - S)}`, made sparse.
 
     :math:`S = D^{-1/2}(A + I)D^{-1/2}`. Of every column the largest entries stay, are divided by their sum, and
@@ -69,10 +68,10 @@ class GDC(NetworkMethod):
     neighbours: int | None = 128
     threshold: float = 0.0
     hidden: int = 64
-    dropout: float = 0.5
     training: Training = field(default=replace(NODE, weight_decay=2.867e-4))
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.kernel not in ("pagerank", "heat"):
             raise InvalidInputError(f"GDC's kernel must be 'pagerank' or 'heat', not {self.kernel!r}")
         if not 0 < self.teleport <= 1:
@@ -83,8 +82,6 @@ class GDC(NetworkMethod):
             raise InvalidInputError("GDC needs a number of neighbours or a positive threshold, or nothing is dropped")
         if self.neighbours is not None and self.neighbours < 1:
             raise InvalidInputError(f"GDC's neighbours must be at least 1, not {self.neighbours}")
-        check_counts(hidden=self.hidden)
-        check_probabilities(dropout=self.dropout)
 
     @classmethod
     def recommended(cls, dataset: str) -> Self:
@@ -138,12 +135,10 @@ def _positive(sums: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(sums > 0, sums, 1.0)
 
 
-class _Network(NodeNetwork):
+class _Network(FieldNetwork):
     def __init__(self, problem: NodeProblem, edges: sp.csr_array, hidden: int, dropout: float) -> None:
-        super().__init__()
+        super().__init__(problem, edges)
         self.dropout = dropout
-        self.fields = PerPart(lambda nodes: receptive_field(problem.features, edges, nodes, layers=2))
-        self.everywhere = torch.arange(problem.n_nodes)
         self.first = nn.Parameter(nn.init.xavier_uniform_(torch.empty(problem.n_features, hidden)))
         self.first_bias = nn.Parameter(torch.zeros(hidden))
         self.second = nn.Parameter(nn.init.xavier_uniform_(torch.empty(hidden, problem.n_classes)))
@@ -152,12 +147,8 @@ class _Network(NodeNetwork):
     def decayed(self) -> Iterable[nn.Parameter]:
         return (self.first, self.first_bias)
 
-    def forward(self) -> Tensor:
-        return self.at(self.everywhere)
-
-    def at(self, nodes: Tensor) -> Tensor:
-        seen = self.fields.of(nodes)
-        inner, outer = (step.matrix for step in seen.steps)
-        hidden = torch.relu(inner @ (seen.x @ self.first) + self.first_bias)
+    def scores(self, field: Field) -> Tensor:
+        inner, outer = (step.matrix for step in field.steps)
+        hidden = torch.relu(inner @ (field.x @ self.first) + self.first_bias)
         hidden = dropout(hidden, self.dropout, self.training)
         return torch.log_softmax(outer @ (hidden @ self.second) + self.second_bias, dim=-1)

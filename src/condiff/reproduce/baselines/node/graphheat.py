@@ -16,9 +16,8 @@ from torch import Tensor, nn
 from condiff.errors import InvalidInputError
 from condiff.graph import Graph
 from condiff.graph.sparse import SparseMatrix, dropout
-from condiff.reproduce.baselines.method import check_counts, check_probabilities
 from condiff.reproduce.baselines.node.field import PerPart
-from condiff.reproduce.baselines.node.method import NetworkMethod, NodeNetwork
+from condiff.reproduce.baselines.node.method import HiddenLayerMethod, NodeNetwork
 from condiff.reproduce.baselines.node.problem import NodeProblem
 from condiff.reproduce.baselines.node.spectral import Filter, once_per_graph, symmetric_product
 
@@ -27,7 +26,7 @@ _AUTHORS = {"cora": (3.5, 1e-4), "citeseer": (4.5, 1e-5), "pubmed": (3.0, 1e-5)}
 
 
 @dataclass(frozen=True)
-class GraphHeat(NetworkMethod):
+class GraphHeat(HiddenLayerMethod):
     r"""Two layers :math:`H X W + X V`, where :math:`H` is the heat kernel :math:`e^{-s L}` without small entries.
 
     :math:`L = I - D^{-1/2} A D^{-1/2}`. As in the authors' code, :math:`H` has no diagonal, because a node's own
@@ -49,16 +48,13 @@ class GraphHeat(NetworkMethod):
 
     heat_time: float = 3.5
     threshold: float = 1e-4
-    hidden: int = 16
-    dropout: float = 0.5
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0 <= self.heat_time < math.inf:
             raise InvalidInputError(f"GraphHeat's heat_time must be finite and not negative, not {self.heat_time}")
         if not 0 < self.threshold < math.inf:
             raise InvalidInputError(f"GraphHeat's threshold must be positive, not {self.threshold}")
-        check_counts(hidden=self.hidden)
-        check_probabilities(dropout=self.dropout)
 
     @classmethod
     def recommended(cls, dataset: str) -> Self:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from condiff.reproduce.baselines.method import Method, check_counts, check_probabilities
+from condiff.reproduce.baselines.method import HiddenLayer, Method
 from condiff.reproduce.baselines.node.problem import NodeProblem
 from condiff.training.optimiser import Optimiser
 from condiff.training.settings import NODE, Training
@@ -67,23 +67,8 @@ class NetworkMethod(NodeMethod):
 
 
 @dataclass(frozen=True)
-class HiddenLayerMethod(NetworkMethod):
-    """A network of two layers.
-
-    Parameters
-    ----------
-    hidden
-        Hidden units.
-    dropout
-        Probability with which inputs of a layer are dropped in training.
-    """
-
-    hidden: int = 16
-    dropout: float = 0.5
-
-    def __post_init__(self) -> None:
-        check_counts(hidden=self.hidden)
-        check_probabilities(dropout=self.dropout)
+class HiddenLayerMethod(HiddenLayer, NetworkMethod):
+    """A network of two layers."""
 
 
 class NodeNetwork(nn.Module, ABC):

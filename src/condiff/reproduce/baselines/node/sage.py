@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from condiff.graph.sparse import SparseMatrix, dropout
-from condiff.reproduce.baselines.node.field import Field, PerPart, Step, receptive_field, whole_field
+from condiff.reproduce.baselines.node.field import Field, FieldNetwork, Step
 from condiff.reproduce.baselines.node.method import HiddenLayerMethod, NodeNetwork
 from condiff.reproduce.baselines.node.problem import NodeProblem
 
@@ -36,23 +36,14 @@ class GraphSAGE(HiddenLayerMethod):
         return _Network(problem, self)
 
 
-class _Network(NodeNetwork):
+class _Network(FieldNetwork):
     def __init__(self, problem: NodeProblem, settings: GraphSAGE) -> None:
-        super().__init__()
+        super().__init__(problem, problem.graph.normalised("random_walk", self_loops="remove").weights)
         self.settings = settings
-        mean = problem.graph.normalised("random_walk", self_loops="remove").weights
-        self.field = whole_field(problem.x, SparseMatrix.of(mean), layers=2)
-        self.fields = PerPart(lambda nodes: receptive_field(problem.features, mean, nodes, layers=2))
         self.first = _Layer(problem.n_features, settings.hidden)
         self.second = _Layer(settings.hidden, problem.n_classes)
 
-    def forward(self) -> Tensor:
-        return self._scores(self.field)
-
-    def at(self, nodes: Tensor) -> Tensor:
-        return self._scores(self.fields.of(nodes))
-
-    def _scores(self, field: Field) -> Tensor:
+    def scores(self, field: Field) -> Tensor:
         probability, (inner, outer) = self.settings.dropout, field.steps
         hidden = torch.relu(self._scaled(self.first(field.x.dropped(probability, self.training), inner)))
         output = self._scaled(self.second(dropout(hidden, probability, self.training), outer))

@@ -7,53 +7,32 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from condiff.reproduce.baselines.method import check_counts
-from condiff.reproduce.baselines.temporal.method import HiddenLayerMethod, TemporalNetwork
-from condiff.reproduce.baselines.temporal.problem import Part, TemporalProblem
-from condiff.reproduce.baselines.temporal.recurrent import Cell, Readout, first_state
+from condiff.reproduce.baselines.temporal.problem import Part
+from condiff.reproduce.baselines.temporal.recurrent import Cell, ConvolutionalMethod, GatedCell
 
 
 @dataclass(frozen=True)
-class DCRNN(HiddenLayerMethod):
+class DCRNN(ConvolutionalMethod):
     r"""A gated recurrent unit whose products are diffusion convolutions along and against the edges.
 
     .. math:: X \star \Theta = \sum_{k=0}^{K-1} (D_O^{-1} W)^k X \Theta_{1k} + (D_I^{-1} W^T)^k X \Theta_{2k} + b
 
     The paper's settings: 16 hidden units, dropout 0.5, and K = 1, with which nothing is ever propagated: the method
     then sees no graph. ``filter_size`` 2 or 3, as in its own paper, gives it one.
-
-    Parameters
-    ----------
-    hidden
-        Width of the state.
-    dropout
-        Probability with which inputs are dropped in training.
-    filter_size
-        K, the terms of a convolution.
     """
 
-    filter_size: int = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_counts(filter_size=self.filter_size)
-
-    def network(self, problem: TemporalProblem) -> TemporalNetwork:
-        return Readout(_Cell(problem.lags, self.hidden, self.filter_size), self.hidden, self.dropout)
+    def cell(self, lags: int) -> Cell:
+        return _Cell(_Convolution, lags, self.hidden, self.filter_size)
 
 
-class _Cell(Cell):
-    def __init__(self, lags: int, hidden: int, size: int) -> None:
-        super().__init__()
-        self.update, self.candidate = (_Convolution(lags, hidden, size) for _ in range(2))
-
-    def forward(self, x: Tensor, part: Part) -> Tensor:
+class _Cell(GatedCell):
+    def terms(self, x: Tensor, part: Part) -> list[tuple[Tensor, Tensor]]:
         forwards = backwards = x
         terms = [(x, x)]
-        for _ in range(1, len(self.update.weight[0])):
+        for _ in range(1, self.size):
             forwards, backwards = part.walks[0] @ forwards, part.walks[1] @ backwards
             terms.append((forwards, backwards))
-        return first_state(self.update(terms), self.candidate(terms))
+        return terms
 
 
 class _Convolution(nn.Module):

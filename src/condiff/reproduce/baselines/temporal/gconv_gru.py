@@ -7,52 +7,31 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from condiff.reproduce.baselines.method import check_counts
-from condiff.reproduce.baselines.temporal.method import HiddenLayerMethod, TemporalNetwork
-from condiff.reproduce.baselines.temporal.problem import Part, TemporalProblem
-from condiff.reproduce.baselines.temporal.recurrent import Cell, Readout, first_state
+from condiff.reproduce.baselines.temporal.problem import Part
+from condiff.reproduce.baselines.temporal.recurrent import Cell, ConvolutionalMethod, GatedCell
 
 
 @dataclass(frozen=True)
-class GConvGRU(HiddenLayerMethod):
+class GConvGRU(ConvolutionalMethod):
     r"""A gated recurrent unit whose products are Chebyshev convolutions of its input and of its state.
 
     .. math:: X \star \Theta = \sum_{k=0}^{K-1} T_k(-D^{-1/2} W^T D^{-1/2})\, X \Theta_k + b
 
     with the diagonal of W set to zero and D its row sums. The paper's settings: 16 hidden units, dropout 0.5, and
     K = 1, with which nothing is ever propagated: the method then sees no graph. ``filter_size`` 3 gives it one.
-
-    Parameters
-    ----------
-    hidden
-        Width of the state.
-    dropout
-        Probability with which inputs are dropped in training.
-    filter_size
-        K, the terms of a convolution.
     """
 
-    filter_size: int = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_counts(filter_size=self.filter_size)
-
-    def network(self, problem: TemporalProblem) -> TemporalNetwork:
-        return Readout(_Cell(problem.lags, self.hidden, self.filter_size), self.hidden, self.dropout)
+    def cell(self, lags: int) -> Cell:
+        return _Cell(_Convolution, lags, self.hidden, self.filter_size)
 
 
-class _Cell(Cell):
-    def __init__(self, lags: int, hidden: int, size: int) -> None:
-        super().__init__()
-        self.update, self.candidate = (_Convolution(lags, hidden, size) for _ in range(2))
-
-    def forward(self, x: Tensor, part: Part) -> Tensor:
+class _Cell(GatedCell):
+    def terms(self, x: Tensor, part: Part) -> list[Tensor]:
         terms = [x]
-        for k in range(1, len(self.update.weights)):
+        for k in range(1, self.size):
             shifted = -(part.laplacian.weights.mT @ terms[-1])
             terms.append(shifted if k == 1 else 2 * shifted - terms[-2])
-        return first_state(self.update(terms), self.candidate(terms))
+        return terms
 
 
 class _Convolution(nn.Module):

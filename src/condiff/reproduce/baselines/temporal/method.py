@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from condiff.reproduce.baselines.method import Method, check_counts, check_probabilities
+from condiff.reproduce.baselines.method import HiddenLayer, Method
 from condiff.reproduce.baselines.temporal.problem import Part, TemporalProblem
 from condiff.training.optimiser import Optimiser
 from condiff.training.settings import COVID, Training
@@ -65,23 +65,8 @@ class NetworkMethod(TemporalMethod):
 
 
 @dataclass(frozen=True)
-class HiddenLayerMethod(NetworkMethod):
-    """A network with one hidden width and one probability of dropout; the paper has 16 and 0.5 in all of them.
-
-    Parameters
-    ----------
-    hidden
-        Width of a hidden layer, or of a state.
-    dropout
-        Probability with which inputs are dropped in training.
-    """
-
-    hidden: int = 16
-    dropout: float = 0.5
-
-    def __post_init__(self) -> None:
-        check_counts(hidden=self.hidden)
-        check_probabilities(dropout=self.dropout)
+class HiddenLayerMethod(HiddenLayer, NetworkMethod):
+    """A network with one hidden layer or state; the paper has 16 units and dropout 0.5 in all of them."""
 
 
 class TemporalNetwork(nn.Module, ABC):

@@ -7,12 +7,16 @@ snapshot to the next: it starts from zero in each. So a gated cell comes down to
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from condiff.reproduce.baselines.temporal.method import TemporalNetwork
-from condiff.reproduce.baselines.temporal.problem import Part
+from condiff.reproduce.baselines.method import check_counts
+from condiff.reproduce.baselines.temporal.method import HiddenLayerMethod, TemporalNetwork
+from condiff.reproduce.baselines.temporal.problem import Part, TemporalProblem
 
 
 class Cell(nn.Module, ABC):
@@ -21,6 +25,29 @@ class Cell(nn.Module, ABC):
     @abstractmethod
     def forward(self, x: Tensor, part: Part) -> Tensor:
         """Map inputs of shape (snapshots, regions, lags) over the part's graphs to states of the cell's width."""
+
+
+class GatedCell(Cell):
+    """A gated unit whose products are convolutions over the graph.
+
+    Parameters
+    ----------
+    convolution
+        Builds one for ``lags`` inputs, ``hidden`` outputs and a sum of ``size`` terms.
+    """
+
+    def __init__(self, convolution: Callable[[int, int, int], nn.Module], lags: int, hidden: int, size: int) -> None:
+        super().__init__()
+        self.size = size
+        self.update, self.candidate = (convolution(lags, hidden, size) for _ in range(2))
+
+    @abstractmethod
+    def terms(self, x: Tensor, part: Part) -> list[Any]:
+        """What a convolution weighs and adds up: inputs that were propagated 0, 1, 2, ... times."""
+
+    def forward(self, x: Tensor, part: Part) -> Tensor:
+        terms = self.terms(x, part)
+        return first_state(self.update(terms), self.candidate(terms))
 
 
 class Readout(TemporalNetwork):
@@ -46,6 +73,30 @@ class Readout(TemporalNetwork):
         x = nn.functional.dropout(part.x, self.dropout, self.training)
         out: Tensor = self.linear(nn.functional.elu(self.cell(x, part)))
         return out[..., 0]
+
+
+@dataclass(frozen=True)
+class ConvolutionalMethod(HiddenLayerMethod):
+    """A gated recurrent unit with convolutions over the graph.
+
+    Parameters
+    ----------
+    filter_size
+        K, the terms of a convolution.
+    """
+
+    filter_size: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_counts(filter_size=self.filter_size)
+
+    @abstractmethod
+    def cell(self, lags: int) -> Cell:
+        """A freshly initialised cell."""
+
+    def network(self, problem: TemporalProblem) -> TemporalNetwork:
+        return Readout(self.cell(problem.lags), self.hidden, self.dropout)
 
 
 def first_state(update: Tensor, candidate: Tensor) -> Tensor:
