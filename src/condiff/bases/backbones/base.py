@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import ClassVar
 
 import torch
@@ -50,6 +52,25 @@ class Backbone(nn.Module):
 def unit_range(images: Tensor) -> Tensor:
     """Bytes of shape (n, h, w, channels) as floats from 0 to 1 of shape (n, channels, h, w)."""
     return images.permute(0, 3, 1, 2).to(torch.float32).div(255.0)
+
+
+def stages(block: Callable[[int, int, int], nn.Module], widths: Sequence[int], depth: int) -> nn.Sequential:
+    """Blocks in stages of ``depth``: from one width to the next, and from the second stage on, half the side.
+
+    Parameters
+    ----------
+    block
+        Makes one from its input's channels, its output's, and the stride.
+    widths
+        Channels before the first stage and after each.
+    depth
+        Blocks of a stage.
+    """
+    blocks = []
+    for stage, (before, after) in enumerate(pairwise(widths)):
+        blocks.append(block(before, after, 1 if stage == 0 else 2))
+        blocks += [block(after, after, 1) for _ in range(depth - 1)]
+    return nn.Sequential(*blocks)
 
 
 def initialise(module: nn.Module) -> None:

@@ -7,7 +7,7 @@ from typing import ClassVar
 from torch import Tensor, nn
 from torch.nn import functional
 
-from condiff.bases.backbones.base import Backbone, initialise
+from condiff.bases.backbones.base import Backbone, initialise, stages
 
 
 class ResNet18(Backbone):
@@ -30,13 +30,7 @@ class ResNet18(Backbone):
         super().__init__(in_channels, size, 512)
         self.stem = _convolution(in_channels, 64, 1)
         self.stem_norm = nn.BatchNorm2d(64)
-        widths, blocks = [64, 64, 128, 256, 512], []
-        for stage in range(4):
-            blocks += [
-                BasicBlock(widths[stage], widths[stage + 1], stride=1 if stage == 0 else 2),
-                BasicBlock(widths[stage + 1], widths[stage + 1], stride=1),
-            ]
-        self.blocks = nn.Sequential(*blocks)
+        self.blocks = stages(BasicBlock, (64, 64, 128, 256, 512), depth=2)
         initialise(self)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from typing import ClassVar
 from torch import Tensor, nn
 from torch.nn import functional
 
-from condiff.bases.backbones.base import Backbone, initialise
+from condiff.bases.backbones.base import Backbone, initialise, stages
 
 
 class WideResNet(Backbone):
@@ -28,11 +28,7 @@ class WideResNet(Backbone):
     def __init__(self, in_channels: int = 3, size: int = 84) -> None:
         super().__init__(in_channels, size, 640)
         self.stem = nn.Conv2d(in_channels, 16, 3, padding=1)
-        widths, blocks = [16, 160, 320, 640], []
-        for stage in range(3):
-            blocks.append(PreActivatedBlock(widths[stage], widths[stage + 1], stride=1 if stage == 0 else 2))
-            blocks += [PreActivatedBlock(widths[stage + 1], widths[stage + 1], stride=1) for _ in range(3)]
-        self.blocks = nn.Sequential(*blocks)
+        self.blocks = stages(PreActivatedBlock, (16, 160, 320, 640), depth=4)
         self.norm = nn.BatchNorm2d(640, momentum=0.9)
         initialise(self)
 
