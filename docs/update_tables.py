@@ -1,11 +1,8 @@
 """Put the committed results into README and docs: python docs/update_tables.py, from the project's root."""
 
 import json
-import re
 import shutil
-from dataclasses import replace
 from importlib import import_module
-from operator import itemgetter
 from pathlib import Path
 from types import ModuleType
 
@@ -18,7 +15,8 @@ from condiff.reproduce.baselines.fewshot import episodic as episodic_methods
 from condiff.reproduce.bench.scale import exponents
 from condiff.reproduce.pairs import Pair
 from condiff.reproduce.published import datasets, methods, published
-from condiff.reproduce.rows import Condition, Row
+from condiff.reproduce.rows import Row, describe
+from condiff.reproduce.runs import Condition
 from condiff.reproduce.tables import demo_markdown, markdown, put_table
 from condiff.theory.zoo import zoo_markdown
 
@@ -141,34 +139,30 @@ def forecast_markdown(forecasts: list[dict]) -> str:
     return "\n".join(lines)
 
 
-def fewshot_markdown(rows: list[Row], start: str) -> str:
+def fewshot_markdown(rows: list[Row], dataset: str, **condition: object) -> str:
     """The accuracy on the tasks of one set of images and backbone, a column for each kind of task."""
-    found = kinds_of_tasks(rows, start)
+    found = by_size(rows, dataset, condition)
     return markdown(found) if found else "Not measured yet."
 
 
-def fewshot_pairs_markdown(pairs: list[Pair], start: str) -> str:
+def fewshot_pairs_markdown(pairs: list[Pair], dataset: str, **condition: object) -> str:
     """COIN's lead over every other method on the same tasks, with 95 % intervals."""
-    found = kinds_of_tasks(pairs, start)
-    columns = list(dict.fromkeys(pair.dataset for pair in found))
-    cells = {(pair.method, pair.dataset): f"{pair.difference:+.2f} ± {1.96 * pair.stderr:.2f}" for pair in found}
-    lines = [f"| COIN against | {' | '.join(columns)} |", "| --- |" + " ---: |" * len(columns)]
+    found = by_size(pairs, dataset, condition)
+    columns = list(dict.fromkeys(pair.condition for pair in found))
+    cells = {(pair.method, pair.condition): f"{pair.difference:+.2f} ± {1.96 * pair.stderr:.2f}" for pair in found}
+    titles = [", ".join(describe("fewshot", dataset, column)[2:]) for column in columns]
+    lines = [f"| COIN against | {' | '.join(titles)} |", "| --- |" + " ---: |" * len(columns)]
     for name in dict.fromkeys(pair.method for pair in found):
         texts = [name, *(cells.get((name, column), "-") for column in columns)]
         lines.append(f"| {' | '.join(texts)} |")
     return "\n".join(lines)
 
 
-def kinds_of_tasks(rows: list, start: str) -> list:
-    """Rows of one set of images and backbone, by ways, shots and balance, with these as the data set's name."""
-    found = []
-    for row in rows:
-        kind = re.fullmatch(r"(?:(\d+)way-)?(\d+)shot(-unbalanced)?", row.dataset.removeprefix(start))
-        if row.metric == "accuracy" and kind:
-            ways, shots, unbalanced = int(kind[1] or 5), int(kind[2]), bool(kind[3])
-            title = f"{ways}-way {shots}-shot{', unbalanced' if unbalanced else ''}"
-            found.append(((ways, shots, unbalanced), replace(row, dataset=title)))
-    return [row for _, row in sorted(found, key=itemgetter(0))]
+def by_size(rows: list, dataset: str, condition: dict) -> list:
+    """Rows, or pairs, of one set of images and backbone, by ways, shots and balance."""
+    wanted = {"episodic": False, **condition}
+    found = [row for row in rows if row.dataset == dataset and wanted.items() <= row.condition.items()]
+    return sorted(found, key=lambda row: [row.condition[name] or 0 for name in ("ways", "shots", "concentration")])
 
 
 def fewshot_published_markdown() -> str:
@@ -203,8 +197,9 @@ shown = [row for row in node if row.method in ("MLP", "GCN", "APPNP", "GRAND", "
 update("README.md", {"demo table": demo_markdown(demo), "node table": markdown(shown)})
 update("docs/citation-graphs.md", {"node table": markdown(node), "node methods": methods_markdown(node_methods)})
 covid = rows_of("covid")
-for name, dataset in (("covid table", "england-90-missing"), ("covid causal table", "england-90-missing-causal")):
-    update("docs/covid.md", {name: markdown([row for row in covid if row.dataset == dataset])})
+for name, causal in (("covid table", False), ("covid causal table", True)):
+    shown = [row for row in covid if row.condition == {"missing": 0.9, "causal": causal}]
+    update("docs/covid.md", {name: markdown(shown)})
 update("docs/covid.md", {"covid methods": methods_markdown(temporal_methods)})
 prostate = rows_of("prostate")
 update(
@@ -216,20 +211,18 @@ update(
     },
 )
 fewshot = rows_of("fewshot")
+pairs = [
+    Pair(**{**pair, "condition": Condition(pair["condition"])})
+    for pair in json.loads(Path("results/fewshot/pairs.json").read_text())
+]
 update(
     "docs/few-shot-methods.md",
     {
-        "cub table": fewshot_markdown(fewshot, "cub-efficientnet_lite0-"),
-        "cub pairs": fewshot_pairs_markdown(
-            [
-                Pair(**{"condition": Condition(), **pair})
-                for pair in json.loads(Path("results/fewshot/pairs.json").read_text())
-            ],
-            "cub-efficientnet_lite0-",
-        ),
-        "omniglot table": fewshot_markdown(fewshot, "omniglot-conv4-"),
-        "cub scratch table": fewshot_markdown(fewshot, "cub-conv4-"),
-        "episodic table": fewshot_markdown(fewshot, "omniglot-conv4-episodic-"),
+        "cub table": fewshot_markdown(fewshot, "cub", backbone="efficientnet_lite0"),
+        "cub pairs": fewshot_pairs_markdown(pairs, "cub", backbone="efficientnet_lite0"),
+        "omniglot table": fewshot_markdown(fewshot, "omniglot", backbone="conv4"),
+        "cub scratch table": fewshot_markdown(fewshot, "cub", backbone="conv4"),
+        "episodic table": fewshot_markdown(fewshot, "omniglot", episodic=True),
         "episodic trainings": Path("results/fewshot/training.md").read_text().strip(),
         "published table": fewshot_published_markdown(),
     },

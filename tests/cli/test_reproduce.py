@@ -12,7 +12,8 @@ KEYS = [
 
 
 def test_a_benchmark_of_a_graph_of_ones_own(condiff, village, tmp_path):
-    done = condiff("reproduce", village, "--method", "coin,MLP", "--splits", 2, "--inits", 2, *QUICK, "--out", tmp_path)
+    command = ("--method", "coin,MLP", "--splits", 2, "--inits", 2, *QUICK, "--out", tmp_path)
+    done = condiff("reproduce", "node", village, *command)
     assert done.code == 0, done.err
     assert "COIN" in done.out
     assert "MLP" in done.out
@@ -24,6 +25,7 @@ def test_a_benchmark_of_a_graph_of_ones_own(condiff, village, tmp_path):
     ]
     assert all(list(row)[:10] == KEYS for row in rows)
     assert all(row["published"] is None for row in rows)
+    assert all(row["condition"] == {"train_per_class": 3, "validation_per_class": 4} for row in rows)
     assert all(50 < row["mean"] <= 100 for row in rows)
     with (tmp_path / "summary.csv").open() as stream:
         assert [float(row["mean"]) for row in csv.DictReader(stream)] == [row["mean"] for row in rows]

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 PNG = b"\x89PNG"
 
 
@@ -31,7 +33,35 @@ def test_prostate(condiff, data_root, tmp_path):
         assert (tmp_path / picture).read_bytes().startswith(PNG)
 
 
-def test_what_means_nothing_for_prostate_is_refused(condiff, tmp_path):
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (("prostate", "--missing", 0.5), ["--missing is an option of covid, not of prostate"]),
+        (("cora", "--missing", 0), ["--missing is an option of covid, not of node"]),
+        (("node", "cora", "--episodic"), ["--episodic is an option of fewshot, not of node"]),
+        (("cora", "--dataset", "cub"), ["--dataset is an option of fewshot, not of node"]),
+        (("fewshot", "--inits", 3), ["--inits is an option of node, covid, prostate, not of fewshot"]),
+        (("covid", "--missing", 0.99), ["--missing", "0.97"]),
+        (("covid", "cora"), ["cora", "condiff reproduce covid --help"]),
+        (("cora", "covid"), ["covid", "cora"]),
+        (("node",), ["Missing argument 'GRAPH...'"]),
+        (("covid", "--colour"), ["No such option: --colour"]),
+    ],
+    ids=str,
+)
+def test_what_does_not_belong_is_one_line(condiff, tmp_path, arguments, parts):
     out = tmp_path / "none"
-    condiff("reproduce", "prostate", "--missing", 0.5, "--out", out).assert_failed("--missing", "prostate")
+    condiff("reproduce", *arguments, "--out", out).assert_failed(*parts)
     assert not out.exists()
+
+
+def test_help_teaches(condiff):
+    for name in ("node", "covid", "prostate", "fewshot"):
+        shown = condiff("reproduce", name, "--help")
+        assert shown.code == 0
+        assert f"condiff reproduce {name}" in shown.out.replace("\n", " ")
+        assert "--method" in shown.out and "--out" in shown.out
+        assert ("--missing" in shown.out) == (name == "covid")
+        assert ("--train-per-class" in shown.out) == (name == "node")
+    everything = condiff("reproduce", "--help")
+    assert all(name in everything.out for name in ("node", "covid", "prostate", "fewshot"))

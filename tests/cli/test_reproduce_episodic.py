@@ -14,7 +14,8 @@ def test_a_method_is_trained_and_tested(condiff, tmp_path, monkeypatch):
     done = condiff(*command, "--json")
     assert done.code == 0, done.err
     [row] = json.loads(done.out)
-    assert (row["dataset"], row["method"], row["runs"]) == ("colours-conv4-episodic-2way-1shot-2queries", "ProtoNet", 3)
+    assert (row["dataset"], row["method"], row["runs"]) == ("colours", "ProtoNet", 3)
+    assert (row["condition"]["ways"], row["condition"]["queries"], row["condition"]["episodic"]) == (2, 2, True)
     assert row["settings"]["training"]["episodes"] == 2
     assert "| ProtoNet | 2 |" in (out / "training.md").read_text()
     assert [picture.name for picture in out.glob("*.png")] == ["episodic.png"]
@@ -25,7 +26,7 @@ def test_a_method_is_trained_and_tested(condiff, tmp_path, monkeypatch):
     [
         (("--episodic",), "--episodic trains on images: give --dataset"),
         (("--episodes", 5, "--features", "x.npz"), "give --episodic as well"),
-        (("--episodic", "--cluster", "tcp://x:1"), "leave out --cluster"),
+        (("--episodic", "--dataset", "cub", "--cluster", "tcp://x:1"), "leave out --cluster"),
         (("--episodic", "--dataset", "absent"), "unknown image set 'absent'"),
     ],
 )
@@ -33,9 +34,3 @@ def test_what_cannot_be_done_is_one_line(condiff, options, message):
     done = condiff("reproduce", "fewshot", "--method", "MAML", *options, "--no-pictures")
     assert done.code == 2
     assert message in " ".join(done.err.split())
-
-
-def test_episodes_mean_nothing_to_a_graph(condiff):
-    done = condiff("reproduce", "cora", "--episodic", "--no-pictures")
-    assert done.code == 2
-    assert "--episodic means nothing for a graph" in done.err

@@ -35,8 +35,9 @@ class Cluster:
         return (self.folder / f"{name}.log").read_text()
 
     def _start(self, kind: str, *options: str) -> subprocess.Popen[bytes]:
-        # Workers unpickle the tests' own jobs.
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": ""}
+        # Workers unpickle the tests' own jobs, and run the code of this tree.
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": ""}
+        environment["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
         command = [sys.executable, "-m", "dask", kind, "--scheduler-file", str(self._file), *options]
         with (self.folder / f"{kind}.log").open("ab") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, cwd=self.folder)

@@ -8,7 +8,17 @@ from typing import Any
 import numpy as np
 
 from condiff.reproduce.published import methods, published
-from condiff.reproduce.runs import Run
+from condiff.reproduce.runs import Condition, Run
+
+#: The paper's conditions: a part of the cases missing, and patients to train.
+COVID = {"task": "covid", "dataset": "england", "condition": Condition(missing=0.9, causal=False)}
+PROSTATE = {"task": "prostate", "dataset": "p1000", "condition": Condition(train=20, validation=100)}
+
+
+def fewshot(dataset: str = "cub", backbone: str | None = "resnet18", **changed: Any) -> dict[str, Any]:
+    """The names of few-shot runs: the paper's tasks but for what is changed."""
+    usual = {"ways": 5, "shots": 1, "queries": 15, "concentration": None, "episodic": False, "backbone": backbone}
+    return {"task": "fewshot", "dataset": dataset, "condition": Condition({**usual, **changed})}
 
 
 def run(method: str = "COIN", accuracy: float = 82.0, **changed: Any) -> Run:

@@ -6,8 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from condiff.reproduce.runs import Run
-from condiff.reproduce.store import Key
+from condiff.reproduce.runs import Key, Run
 
 
 @dataclass(frozen=True)

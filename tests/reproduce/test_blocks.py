@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.reproduce.made_up import run
+from tests.reproduce.made_up import fewshot, run
 
 from condiff.reproduce.blocks import block_metrics, pooled
-from condiff.reproduce.published import group, published_place
+from condiff.reproduce.published import group
+from condiff.reproduce.rows import published_as
 from condiff.reproduce.runs import Run
 from condiff.reproduce.summary import summarise
 from condiff.reproduce.tables import latex, markdown
@@ -17,11 +18,9 @@ from condiff.reproduce.tables import latex, markdown
 ACCURACIES = st.lists(st.floats(0, 100), min_size=1, max_size=30)
 
 
-def block(
-    values: list[float] | np.ndarray, first: int = 0, dataset: str = "cub-resnet18-1shot", **changed: object
-) -> Run:
+def block(values: list[float] | np.ndarray, first: int = 0, **changed: object) -> Run:
     metrics = block_metrics("accuracy", np.asarray(values))
-    return run(task="fewshot", dataset=dataset, split=first, metrics=metrics, **changed)
+    return run(**{**fewshot(), "split": first, "metrics": metrics, **changed})
 
 
 @given(st.lists(ACCURACIES, min_size=1, max_size=6))
@@ -74,16 +73,17 @@ def test_tables_show_intervals_to_two_decimals() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dataset", "place"),
+    ("names", "place"),
     [
-        ("cub-resnet18-1shot", ("cub-1shot", "ResNet-18")),
-        ("mini-wrn28_10-5shot", ("mini-5shot", "WRN")),
-        ("cub-efficientnet_lite0-1shot", ("cub-efficientnet_lite0-1shot", None)),
-        ("cub-resnet18-1shot-unbalanced", ("cub-resnet18-1shot-unbalanced", None)),
-        ("cub-resnet18-10way-1shot", ("cub-resnet18-10way-1shot", None)),
+        (fewshot(), ("cub-1shot", "ResNet-18")),
+        (fewshot("mini", "wrn28_10", shots=5), ("mini-5shot", "WRN")),
+        (fewshot(backbone="efficientnet_lite0"), None),
+        (fewshot(backbone=None), None),
+        (fewshot(concentration=2.0), None),
+        (fewshot(ways=10), None),
+        (fewshot(episodic=True), None),
     ],
 )
-def test_only_what_the_paper_measured_is_compared_with_it(dataset: str, place: tuple[str, str | None]) -> None:
-    assert published_place("fewshot", dataset) == place
-    assert published_place("node", dataset) == (dataset, None)
+def test_only_what_the_paper_measured_is_compared_with_it(names: dict, place: tuple[str, str | None] | None) -> None:
+    assert published_as(**names) == place
     assert group("fewshot", "COIN") == ""  # the paper's groups are backbones

@@ -17,8 +17,8 @@ from condiff.errors import CondiffError, InvalidInputError
 from condiff.reproduce import cluster as module
 from condiff.reproduce.cluster import cluster_pool
 from condiff.reproduce.runner import sweep
-from condiff.reproduce.runs import Run
-from condiff.reproduce.store import Key, Store
+from condiff.reproduce.runs import Key, Run
+from condiff.reproduce.store import Store
 
 
 @dataclass(frozen=True)

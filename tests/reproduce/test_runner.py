@@ -91,8 +91,8 @@ SLOW = textwrap.dedent(
     from dataclasses import dataclass
     from condiff.reproduce.pool import process_pool
     from condiff.reproduce.runner import sweep
-    from condiff.reproduce.runs import Run
-    from condiff.reproduce.store import Key, Store
+    from condiff.reproduce.runs import Key, Run
+    from condiff.reproduce.store import Store
 
     @dataclass(frozen=True)
     class Slow:

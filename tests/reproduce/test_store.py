@@ -1,17 +1,20 @@
+import gc
 import json
 import multiprocessing
 import os
 import signal
 import sqlite3
 import time
+import warnings
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from condiff.errors import InvalidFileError, InvalidInputError
-from condiff.reproduce.runs import Run
-from condiff.reproduce.store import Key, Store
+from condiff.reproduce.runs import Condition, Key, Run
+from condiff.reproduce.store import Store
 
 MADE = {"date": "2026-01-01", "torch": "2"}
 
@@ -21,11 +24,12 @@ def _run(split=0, init=0, settings=None, accuracy=80.0) -> Run:
 
 
 def _key(run, identity="data/split") -> Key:
-    return Key(run.task, run.dataset, run.method, run.settings, run.split, run.init, identity)
+    return Key(run.task, run.dataset, run.method, run.settings, run.split, run.init, identity, run.condition)
 
 
 def test_a_run_comes_back_as_it_was(tmp_path):
-    run = _run(settings={"hidden": 16, "training": {"milestones": [1, 2], "patience": None}, "rate": 0.1})
+    run = replace(_run(), condition=Condition(missing=0.9, causal=False, backbone=None))
+    run = replace(run, settings={"hidden": 16, "training": {"milestones": [1, 2], "patience": None}, "rate": 0.1})
     with Store(tmp_path / "deep" / "runs.sqlite") as store:
         assert store.add(_key(run), run, MADE)
         assert store.find([_key(run)]) == {_key(run).digest: run}
@@ -37,7 +41,7 @@ def test_a_run_comes_back_as_it_was(tmp_path):
 
 
 def test_a_key_makes_its_run():
-    run = _run(split=3, init=1)
+    run = replace(_run(split=3, init=1), condition=Condition(missing=0.9))
     made = _key(run).run(run.metrics, epochs=run.epochs, seconds=run.seconds, memory_mb=run.memory_mb)
     assert made == run
 
@@ -51,13 +55,13 @@ def test_a_key_counts_once_and_the_first_run_stays(tmp_path):
 
 def test_runs_of_other_data_under_the_same_names_are_not_mixed(tmp_path):
     with Store(tmp_path / "runs.sqlite") as store:
-        store.refuse_mixture([_key(_run())])
+        store.check_same_data([_key(_run())])
         store.add(_key(_run()), _run(), MADE)
-        store.refuse_mixture(
+        store.check_same_data(
             [_key(_run()), _key(_run(split=1), "data/other split"), _key(_run(settings={"hidden": 8}))]
         )
         with pytest.raises(InvalidInputError, match="runs of GCN on other data of the name rings"):
-            store.refuse_mixture([_key(_run(split=1), "edited/split")])
+            store.check_same_data([_key(_run(split=1), "edited/split")])
 
 
 def test_who_made_the_runs(tmp_path):
@@ -83,6 +87,7 @@ def test_every_part_of_a_key_matters():
         Key("node", "rings", "MLP", {"hidden": 16}, 0, 0, "data/split"),
         Key("node", "moons", "GCN", {"hidden": 16}, 0, 0, "data/split"),
         Key("covid", "rings", "GCN", {"hidden": 16}, 0, 0, "data/split"),
+        Key("node", "rings", "GCN", {"hidden": 16}, 0, 0, "data/split", Condition(train_per_class=5)),
     ]
     assert len({key.digest, *(other.digest for other in others)}) == len(others) + 1
 
@@ -140,6 +145,37 @@ def test_a_file_that_is_no_store_is_refused_and_left_as_it_is(tmp_path, content)
     assert path.read_bytes() == content
 
 
+def test_no_connection_is_left_open(tmp_path):
+    (tmp_path / "bad.sqlite").write_bytes(b"not a database, but long enough to be read as one" * 10)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for opened in (Store, Store.snapshot):
+            with pytest.raises(InvalidFileError, match="cannot be used as a store"):
+                opened(tmp_path / "bad.sqlite")
+            gc.collect()  # a connection that is collected while it is open warns from Python 3.13 on
+
+
+def test_a_snapshot_reads_a_store_and_touches_nothing(tmp_path):
+    with Store(tmp_path / "runs.sqlite") as store:
+        store.add(_key(_run()), _run(), MADE)
+        with Store.snapshot(tmp_path / "runs.sqlite") as copy:  # while it is being written
+            assert copy.runs() == [_run()]
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with Store.snapshot(tmp_path / "runs.sqlite") as copy:
+        assert copy.runs() == [_run()]
+        assert [each["torch"] for each in copy.makers()] == ["2"]
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    with pytest.raises(InvalidFileError, match=r"no\.sqlite"):
+        Store.snapshot(tmp_path / "no.sqlite")
+
+
+def test_what_made_many_runs_is_held_once(tmp_path):
+    with Store(tmp_path / "runs.sqlite") as store:
+        for split in range(50):
+            store.add(_key(_run(split=split)), _run(split=split), MADE | {"command": "x" * 10_000})
+    assert (tmp_path / "runs.sqlite").stat().st_size < 100_000
+
+
 def _write_for_ever(path, ready) -> None:
     with Store(path) as store:
         number = 0
@@ -192,7 +228,7 @@ def test_what_made_a_run_is_kept_beside_it(tmp_path):
     with Store(tmp_path / "runs.sqlite") as store:
         store.add(_key(_run()), _run(), MADE)
     connection = sqlite3.connect(tmp_path / "runs.sqlite")
-    (made, identity) = connection.execute("SELECT made, identity FROM runs").fetchone()
+    (made, identity) = connection.execute("SELECT made, identity FROM runs JOIN makers ON maker = id").fetchone()
     connection.close()
     assert json.loads(made) == MADE
     assert identity == "data/split"

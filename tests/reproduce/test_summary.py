@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 import pytest
-from tests.reproduce.made_up import paper_runs, run
+from tests.reproduce.made_up import COVID, PROSTATE, paper_runs, run
 
 from condiff.reproduce.published import group, methods
 from condiff.reproduce.rows import Row, labels
@@ -84,7 +84,7 @@ def test_inits_of_one_split_have_no_standard_error() -> None:
 def test_rows_come_in_the_paper_s_order_and_then_by_name() -> None:
     runs = paper_runs(splits=1, inits=1)
     runs += [run(name, dataset=name_of) for name in ("zeta", "Alpha") for name_of in ("cora", "my-graph", "a-graph")]
-    runs += [run("LR", task="covid", dataset="england-90-missing", metrics={"mse": 0.8}), run(task="own")]
+    runs += [run("LR", **COVID, metrics={"mse": 0.8}), run(task="own")]
     random.Random(0).shuffle(runs)
     rows = summarise(runs)
     paper = [method.name for method in methods("node")]
@@ -134,7 +134,7 @@ def test_other_settings_on_another_data_set_need_no_label() -> None:
 
 def test_several_metrics_are_several_rows() -> None:
     metrics = {"accuracy": 80.35, "roc_auc": 0.8}
-    rows = summarise([run(task="prostate", dataset="p1000-20-train", metrics=metrics)])
+    rows = summarise([run(**PROSTATE, metrics=metrics)])
     assert [(row.metric, row.published) for row in rows] == [("accuracy", 80.35), ("roc_auc", 0.8001)]
 
 

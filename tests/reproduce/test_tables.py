@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 from rich.table import Table
-from tests.reproduce.made_up import paper_runs, run
+from tests.reproduce.made_up import COVID, paper_runs, run
 
 from condiff.errors import InvalidInputError
 from condiff.reproduce.summary import summarise
@@ -145,10 +145,7 @@ def test_the_terminal_marks_what_misses_and_hides_nothing() -> None:
 
 
 def test_the_terminal_colours_a_lower_error_as_the_better_one() -> None:
-    runs = [
-        run(name, task="covid", dataset="england-90-missing", metrics={"mse": mse})
-        for name, mse in (("LR", 0.7), ("COIN", 0.9))
-    ]
+    runs = [run(name, **COVID, metrics={"mse": mse}) for name, mse in (("LR", 0.7), ("COIN", 0.9))]
     text = printed(terminal_table(summarise(runs)))
     better, worse = (next(line for line in text.splitlines() if name in line) for name in ("LR", "COIN"))
     assert "\x1b[32m" in better
@@ -218,7 +215,7 @@ def test_lines_are_methods_and_columns_data_sets() -> None:
         ("zeta", ""),
     ]
     assert [column.title for column in grid.columns] == ["Cora", "Citeseer", "mine"]
-    held = {(line.label, column.dataset) for line in grid.lines for column in grid.columns if grid.cell(line, column)}
+    held = {(line.label, column.place[0]) for line in grid.lines for column in grid.columns if grid.cell(line, column)}
     assert held == {("GCN", "cora"), ("GCN", "mine"), ("COIN", "citeseer"), ("Alpha", "cora"), ("zeta", "mine")}
 
 

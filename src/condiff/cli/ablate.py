@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from condiff.cli.output import console, print_json, typed
-from condiff.cli.reproduce_options import Jobs, TrainPerClass, ValidationPerClass
+from condiff.cli.reproduce import Jobs
 from condiff.errors import InvalidInputError
 from condiff.files import write_text
 
@@ -25,9 +25,9 @@ def command(
         str, typer.Option(metavar="FROM:TO:STEP", help="Strengths of a layer, both ends included, or a list a,b,c.")
     ] = "0.05:0.60:0.05",
     splits: Annotated[int, typer.Option(min=1, help="Random splits; the paper has 10.")] = 10,
-    inits: Annotated[int, typer.Option(min=1, help="Random initialisations a split; the paper has 10.")] = 1,
-    train_per_class: TrainPerClass = None,
-    validation_per_class: ValidationPerClass = None,
+    inits: Annotated[int, typer.Option(min=1, help="Random initialisations per split; the paper has 10.")] = 1,
+    train_per_class: Annotated[int, typer.Option(min=1, help="Training nodes per class.")] = 20,
+    validation_per_class: Annotated[int, typer.Option(min=1, help="Validation nodes per class.")] = 30,
     jobs: Jobs = None,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Store of runs, table and picture.")] = Path(
         "condiff-ablation"
@@ -48,40 +48,41 @@ def command(
     from condiff.reproduce.ablation import claims
     from condiff.reproduce.baselines.node.coin import COIN
     from condiff.reproduce.pool import process_pool
-    from condiff.reproduce.protocols import node
+    from condiff.reproduce.protocol import jobs as make_jobs
+    from condiff.reproduce.protocols.node import Node, NodeOptions, load
     from condiff.reproduce.provenance import provenance
     from condiff.reproduce.results import STORE, headline, write_results
     from condiff.reproduce.runner import sweep
-    from condiff.reproduce.splits import random_splits
     from condiff.reproduce.store import Store
 
     numbers, strengths = _numbers(layers), _strengths(strength)
-    work: list[node.NodeJob] = []
+    options = NodeOptions(
+        targets=tuple(targets),
+        splits=splits,
+        inits=inits,
+        train_per_class=train_per_class,
+        validation_per_class=validation_per_class,
+    )
+    node, work = Node(), []
     limits: dict[str, dict[str, float]] = {}
-    for target in targets:
-        dataset = node.load(target)
+    for case in node.cases(options):
+        dataset = load(case.source)
         certificate = certify(Graph.of(dataset.adjacency).normalised(self_loops="add"))
         limits[dataset.name] = {
             "stable up to": certificate.stability_limit,
             "positive up to": certificate.positivity_limit,
         }
         recommended = COIN.recommended(dataset.name)
-        drawn = random_splits(
-            dataset.labels,
-            splits,
-            train_per_class=train_per_class or 20,
-            validation_per_class=validation_per_class or 30,
-        )
         for number in numbers:
             for value in strengths:
                 method = dataclasses.replace(recommended, layers=number, strength=value)
-                work += node.jobs(target, {"COIN": method}, drawn, inits)
+                work += make_jobs(node, case, {"COIN": method}, node.splits(case, options), inits)
 
     made = provenance(typed())
     with process_pool(jobs) as pool, Store(out / STORE) as store:
-        follow(sweep(work, store, pool, made), len(work), node.METRIC)
+        follow(sweep(work, store, pool, made), len(work), node.metrics[0])
         runs, makers = store.held([job.key for job in work]), store.makers()
-    rows = headline(runs, [node.METRIC])
+    rows = headline(runs, node.metrics)
     found = claims(runs)
     write_results(out, rows, made, makers=makers)
     write_text(out / "claims.json", json_module.dumps(found, indent=2, allow_nan=False) + "\n")

@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from condiff.cli.output import console, print_json, progress
-from condiff.cli.reproduce_options import Jobs
+from condiff.cli.reproduce import Jobs
 from condiff.files import write_text
 
 

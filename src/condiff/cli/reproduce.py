@@ -1,148 +1,194 @@
-"""``condiff reproduce``: a benchmark of the paper, or its protocol on a user's graph."""
+"""``condiff reproduce``: the benchmarks of the paper, one command for each protocol, made from its options."""
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
-from condiff.cli import reproduce_options as options
+import typer
+from typer.core import TyperCommand, TyperGroup
+
 from condiff.cli.output import console, note, print_json, typed
 from condiff.errors import InvalidInputError
 
+if TYPE_CHECKING:
+    from condiff.reproduce.protocol import Options, Protocol
 
-def command(
-    targets: options.Targets,
-    method: options.Method = "COIN",
-    splits: options.Splits = None,
-    inits: options.Inits = None,
-    train_per_class: options.TrainPerClass = None,
-    validation_per_class: options.ValidationPerClass = None,
-    missing: options.Missing = None,
-    causal: options.Causal = False,
-    features: options.Features = None,
-    dataset: options.Dataset = None,
-    backbone: options.Backbone = None,
-    episodic: options.Episodic = False,
-    episodes: options.EpisodeCount = None,
-    shot: options.Shot = None,
-    ways: options.Ways = None,
-    queries: options.Queries = None,
-    tasks: options.Tasks = None,
-    unbalanced: options.Unbalanced = False,
-    changes: options.Changes = None,
-    import_splits: options.ImportSplits = None,
-    export_splits: options.ExportSplits = None,
-    jobs: options.Jobs = None,
-    cluster: options.Cluster = None,
-    out: options.Out = Path("condiff-results"),
-    pictures: options.Pictures = True,
-    json: options.Json = False,
-) -> None:
-    """Rerun a benchmark of the paper, beside its published values, or its protocol for graphs on one of yours.
+_HELP = """Rerun a benchmark of the paper beside its published values, or a protocol on data of yours.
 
-    Every run is kept in FOLDER/runs.sqlite as soon as it is there: stop at any moment, and the same command goes on
-    where it stopped. Runs that are already there are never made again, whichever command made them.
+Every run is kept in FOLDER/runs.sqlite as soon as it is there: stop at any moment, and the same command goes on
+where it stopped. Runs that are already there are never made again, whichever command made them."""
+_DEFAULT = "node"
 
-    Examples
-    --------
-    [bold]condiff reproduce cora[/bold]
 
-    [bold]condiff reproduce cora citeseer --method COIN,GCN,APPNP --splits 20 --inits 5[/bold]
+Jobs = Annotated[
+    int | None,
+    typer.Option(min=1, help="Processes, one torch thread each; $CONDIFF_JOBS or one per core by default."),
+]
 
-    [bold]condiff reproduce covid --method all --missing 0.9[/bold]
 
-    [bold]condiff reproduce fewshot --dataset cub --shot 5 --method COIN,SimpleShot --tasks 1000[/bold]
+@dataclass(frozen=True, kw_only=True)
+class Running:
+    """How a sweep is run and shown, whatever its protocol."""
 
-    [bold]condiff reproduce fewshot --dataset omniglot --backbone conv4 --episodic --method MAML --episodes 2000[/bold]
+    jobs: Jobs = None
+    cluster: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Run on the workers of this Dask scheduler, such as tcp://10.0.0.1:8786."),
+    ] = None
+    out: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Store of runs, tables and pictures; what is there is kept and used.")
+    ] = Path("condiff-results")
+    pictures: Annotated[bool, typer.Option(help="Draw the figures.")] = True
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON list and nothing else.")] = False
 
-    [bold]condiff reproduce my_graph.npz --method all --train-per-class 5 --validation-per-class 5[/bold]
-    """
+
+class _Command(TyperCommand):
+    """A protocol's command, which says to whom an option belongs that is not its own."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            option = getattr(error, "option_name", None)  # what typer raises for it, it does not export
+            if owners := [name for name in _names() if option in _flags(name)]:
+                message = f"{option} is an option of {', '.join(owners)}, not of {self.name}"
+                raise InvalidInputError(f"{message}; see {ctx.command_path} --help") from error
+            raise
+
+
+class _Group(TyperGroup):
+    """Commands that are made from the protocols when they are asked for; a graph's name alone means ``node``."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return _names()
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return _command(cmd_name) if cmd_name in _names() else None
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and not {"-h", "--help"} & set(args[:1]) and args[0] not in _names():
+            # The protocol may come after its options, but what follows an option may be its value.
+            named = [arg for before, arg in pairwise(args) if arg in _names() and not before.startswith("-")]
+            args = [named[0], *(arg for arg in args if arg != named[0])] if named else [_DEFAULT, *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    cls=_Group,
+    help=_HELP,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def _reproduce() -> None:
+    pass
+
+
+def _names() -> list[str]:
+    from condiff.reproduce.protocols import PROTOCOLS
+
+    return list(PROTOCOLS)
+
+
+def _flags(name: str) -> set[str]:
+    return {flag for parameter in _command(name).params for flag in parameter.opts}
+
+
+def _command(name: str) -> TyperCommand:
+    """The command of a protocol: its options and those of every sweep, as typer would read them off a function."""
+    from condiff.reproduce.protocols import protocol
+
+    found = protocol(name)
+    own, shared = _parameters(found.options), get_type_hints(Running, include_extras=True)
+    shown = {each.name: each.default for each in dataclasses.fields(Running)}
+    parameters = own + [
+        inspect.Parameter(each, inspect.Parameter.KEYWORD_ONLY, default=shown[each], annotation=kind)
+        for each, kind in shared.items()
+    ]
+
+    def call(**values: Any) -> None:
+        running = Running(**{each: values.pop(each) for each in shared})
+        given: dict[str, Any] = {each: tuple(v) if isinstance(v, list) else v for each, v in values.items()}
+        run(found, found.options(**given), running)
+
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {each.name: each.annotation for each in parameters}
+    made = typer.Typer(add_completion=False, rich_markup_mode="rich")
+    examples = "\n\n".join(f"[bold]{example}[/bold]" for example in found.examples)
+    about = f"{found.about}\n\n[dim]Examples[/dim]\n\n{examples}"
+    settings = {"help_option_names": ["-h", "--help"]}
+    made.command(name, cls=_Command, help=about, short_help=found.about, context_settings=settings)(call)
+    command = typer.main.get_command(made)
+    assert isinstance(command, TyperCommand)
+    return command
+
+
+def _parameters(options: type[Options]) -> list[inspect.Parameter]:
+    from condiff.reproduce.protocol import flag_of
+
+    hints = get_type_hints(options)
+    found = []
+    for each in sorted(dataclasses.fields(options), key=lambda each: not each.metadata["argument"]):
+        about, kind = each.metadata, hints[each.name]
+        shown: dict[str, Any] = {"help": about["help"], "metavar": about["metavar"]}
+        if about["low"] is not None:
+            shown |= {"min": about["low"], "max": about["high"]}
+        default = inspect.Parameter.empty if each.default is dataclasses.MISSING else each.default
+        if kind == tuple[str, ...]:
+            kind, default = list[str], [] if default == () else default
+            shown["show_default"] = False
+        made = (
+            typer.Argument(**shown) if about["argument"] else typer.Option(flag_of(each.name, about["flag"]), **shown)
+        )
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        found.append(inspect.Parameter(each.name, keyword, default=default, annotation=Annotated[kind, made]))
+    return found
+
+
+def run(protocol: Protocol, options: Options, running: Running) -> None:
+    """Make the runs that are asked for, and write and show what they amount to."""
+    from condiff.cli.backbone import batches_shown
     from condiff.cli.sweeping import follow
     from condiff.reproduce.cluster import AHEAD, cluster_pool
-    from condiff.reproduce.plans import FewShotWish, Wish, plan
     from condiff.reproduce.pool import process_pool
+    from condiff.reproduce.protocol import splits_record
     from condiff.reproduce.provenance import provenance
     from condiff.reproduce.results import STORE, headline, write_results
     from condiff.reproduce.runner import sweep
     from condiff.reproduce.store import Store
     from condiff.reproduce.tables import terminal_table
 
-    if jobs is not None and cluster is not None:
+    if running.jobs is not None and running.cluster is not None:
         raise InvalidInputError("--jobs is for processes of this machine: leave it out with --cluster")
-    if episodic and cluster is not None:
-        raise InvalidInputError("--episodic trains on this machine: leave out --cluster")
-    if episodic:
-        _decode(targets, dataset)
-    elif dataset is not None or backbone is not None:
-        features = _embedded(targets, features, dataset, backbone)
-    per_class = (train_per_class or 20, validation_per_class or 30)
-    wish = Wish(
-        targets=tuple(targets),
-        methods=method,
-        changes=tuple(changes or ()),
-        splits=splits,
-        inits=inits,
-        per_class=per_class if train_per_class or validation_per_class else None,
-        import_splits=import_splits,
-        export_splits=export_splits,
-        missing=missing,
-        causal=causal,
-        fewshot=FewShotWish(
-            features,
-            shot,
-            ways,
-            queries,
-            tasks,
-            unbalanced,
-            dataset if episodic else None,
-            backbone if episodic else None,
-            episodic,
-            episodes,
-        ),
-    )
-    work = plan(wish)
-    made = provenance(typed())
-    with process_pool(jobs) if cluster is None else cluster_pool(cluster) as pool, Store(out / STORE) as store:
-        store.refuse_mixture(job.key for job in work.jobs)
-        held = store.find(job.key for job in work.jobs)
-        work.prepare(pool, [job for job in work.jobs if job.key.digest not in held], note)
-        ahead = 64 if cluster is None else AHEAD
-        follow(sweep(work.jobs, store, pool, made, ahead=ahead), len(work.jobs), work.metrics[0])
-        runs, everything = store.held([job.key for job in work.jobs]), store.runs(work.task)
-        makers = store.makers(work.task)
-    rows, all_rows = headline(runs, work.metrics), headline(everything, work.metrics)
-    write_results(out, all_rows, made, makers=makers, splits=work.splits, texts=work.texts(everything))
-    if pictures:
-        work.draw(everything, all_rows, out)
-    if json:
+    if running.cluster is not None and options.here_only:
+        raise InvalidInputError(f"{options.here_only}: leave out --cluster")
+    protocol.fetch(options, batches_shown)
+    jobs = protocol.jobs(options)
+    made, out = provenance(typed()), running.out
+    pool_of = process_pool(running.jobs) if running.cluster is None else cluster_pool(running.cluster)
+    with pool_of as pool, Store(out / STORE) as store:
+        keys = [job.key for job in jobs]
+        store.check_same_data(keys)
+        held = store.find(keys)
+        protocol.prepare([job for job in jobs if job.key.digest not in held], pool, note)
+        ahead = 64 if running.cluster is None else AHEAD
+        follow(sweep(jobs, store, pool, made, ahead=ahead), len(jobs), protocol.metrics[0])
+        runs, everything, makers = store.held(keys), store.runs(protocol.name), store.makers(protocol.name)
+    rows, all_rows = headline(runs, protocol.metrics), headline(everything, protocol.metrics)
+    texts = protocol.texts(everything)
+    write_results(out, all_rows, made, makers=makers, splits=splits_record(jobs), texts=texts)
+    if running.pictures:
+        protocol.draw(jobs, everything, all_rows, out)
+    if running.json:
         print_json([row.to_dict() for row in rows])
         return
     console.print(terminal_table(rows))
     console.print(f"\nwritten to {out}: summary.json, summary.csv, table.md, table.tex, {STORE}", markup=False)
-
-
-def _embedded(targets: list[str], features: Path | None, dataset: str | None, backbone: str | None) -> Path:
-    """The features of an image set's novel classes, made if they are not in the cache."""
-    from condiff.cli.backbone import batches_shown
-    from condiff.reproduce.protocols.fewshot import embedded
-
-    if targets != ["fewshot"]:
-        option = "--dataset" if dataset is not None else "--backbone"
-        raise InvalidInputError(f"{option} means nothing for {', '.join(targets)}: leave it out")
-    if features is not None:
-        raise InvalidInputError("--features has the features of a data set already: leave out --dataset and --backbone")
-    if dataset is None:
-        raise InvalidInputError("--backbone embeds the images of a data set: give --dataset cub|omniglot|DIR as well")
-    with batches_shown("images embedded") as shown:
-        return embedded(dataset, backbone or "efficientnet_lite0", on_batch=shown)
-
-
-def _decode(targets: list[str], dataset: str | None) -> None:
-    """Bring the images of a set to size, showing how that goes; what is wrong with the options is told by the plan."""
-    from condiff.cli.backbone import batches_shown
-    from condiff.readers.images import PARTS
-    from condiff.reproduce.datasets.image_sets import load_image_set
-
-    if targets == ["fewshot"] and dataset is not None:
-        with batches_shown("images decoded") as shown:
-            for part in PARTS:
-                load_image_set(dataset, part, on_batch=shown)

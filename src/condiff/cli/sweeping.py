@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 
 from condiff.reproduce.metrics import METRICS
+from condiff.reproduce.rows import dataset_title
 from condiff.reproduce.runner import Progress
 from condiff.reproduce.runs import Run
 
@@ -41,7 +42,7 @@ class _State:
         self.metric, self.total = metric, total
         self.runs: list[Run] = []
         self.held = 0
-        self._values: dict[tuple[str, str], list[float]] = defaultdict(list)
+        self._values: dict[tuple[object, ...], list[float]] = defaultdict(list)
         self._started = self._shown = time.perf_counter()
         self._step = max(1, total // 20)
 
@@ -49,7 +50,7 @@ class _State:
         run = progress.run
         self.runs.append(run)
         self.held = progress.held
-        self._values[run.dataset, run.method].append(run.metrics[self.metric])
+        self._values[run.dataset, run.condition, run.method].append(run.metrics[self.metric])
 
     def line_is_due(self) -> bool:
         """About twenty lines, and one at least every half minute; none for what was held already."""
@@ -63,9 +64,10 @@ class _State:
 
     def text(self, *, short: bool = False) -> str:
         run = self.runs[-1]
-        values = self._values[run.dataset, run.method]
+        values = self._values[run.dataset, run.condition, run.method]
         mean = f"{statistics.fmean(values):.{METRICS[self.metric].decimals + 1}f}"
-        running = f"{run.dataset} {run.method} {mean} over {len(values)}"
+        title = dataset_title(run.task, run.dataset, run.condition)
+        running = f"{title}: {run.method} {mean} over {len(values)}"
         left = self._left()
         if short:
             return f"{running}{left}"

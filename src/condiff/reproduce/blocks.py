@@ -59,7 +59,8 @@ def pooled(runs: Sequence[Run], metric: str) -> Pooled | None:
         np.array([run.metrics[name] for run in found]) for name in (TASKS, metric, f"{metric}{SPREAD}")
     )
     count = int(counts.sum())
-    mean = float(counts @ means / count)
-    squares = float((counts - 1) @ spreads**2 + counts @ (means - mean) ** 2)
+    # Sums of products, not dot products: those add up in an order that depends on the processor.
+    mean = float((counts * means).sum() / count)
+    squares = float(((counts - 1) * spreads**2).sum() + (counts * (means - mean) ** 2).sum())
     seconds = math.fsum(run.seconds for run in found) / count
     return Pooled(mean, math.sqrt(squares / (count - 1)) if count > 1 else None, count, seconds)

@@ -37,7 +37,9 @@ def dataset_features(dataset: str, name: str, part: Part, *, on_batch: Progress 
     title = f"{images.name}-{network.name}-{part}"
     # In double precision: single sums over thousands of rows lose digits.
     mean = base_features.mean(axis=0, dtype=np.float64)
-    return class_features(title, features, images.labels, images.classes, mean)
+    return class_features(
+        title, features, images.labels, images.classes, mean, dataset=images.name, backbone=network.name
+    )
 
 
 def _part_features(

@@ -12,8 +12,8 @@ from typing import Any
 
 from condiff.errors import InvalidInputError, did_you_mean
 from condiff.reproduce.metrics import Metric, metric
-from condiff.reproduce.rows import Condition, labels, method_place
-from condiff.reproduce.runs import Run
+from condiff.reproduce.rows import labels, method_place
+from condiff.reproduce.runs import Condition, Run
 
 
 @dataclass(frozen=True)
@@ -64,14 +64,17 @@ class Pair:
         return {**found, "condition": dict(self.condition)}
 
 
-def paired(runs: Iterable[Run], metrics: Sequence[str], reference: str = "COIN") -> list[Pair]:
+def paired(runs: Iterable[Run], metrics: Sequence[str], reference: str | None = None) -> list[Pair]:
     """How far a method is ahead of every other, over the splits that both were run on; in the paper's order.
 
-    Initialisations of a split are averaged first. A reference with several settings is taken with those of the most
-    runs.
+    Initialisations of a split are averaged first. The reference is COIN, or the method of the most runs, where none is
+    named; one with several settings is taken with those of the most runs.
     """
     runs = list(runs)
-    if len({(run.task, run.dataset) for run in runs}) > 1:
+    if reference is None:
+        names = [run.method for run in runs]
+        reference = "COIN" if "COIN" in names else max(names, key=names.count)
+    if len({(run.task, run.dataset, run.condition) for run in runs}) > 1:
         raise InvalidInputError("splits of different data sets cannot be paired: give the runs of one")
     cells: dict[tuple[str, str], dict[int, list[Run]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:
@@ -105,6 +108,14 @@ def pairs_markdown(pairs: Sequence[Pair]) -> str:
     return "\n".join(lines)
 
 
+def pairs_texts(pairs: Sequence[Pair], markdown: str = "") -> dict[str, str]:
+    """The files ``pairs.md`` and ``pairs.json``, with this Markdown instead of the plain table; none without pairs."""
+    if not pairs:
+        return {}
+    found = json.dumps([pair.to_dict() for pair in pairs], indent=2) + "\n"
+    return {"pairs.md": markdown or pairs_markdown(pairs) + "\n", "pairs.json": found}
+
+
 def _pair(ours: dict[int, list[Run]], theirs: dict[int, list[Run]], name: str) -> Pair | None:
     one, two = _by_split(ours, name), _by_split(theirs, name)
     sign = 1 if metric(name).higher_is_better else -1
@@ -115,7 +126,7 @@ def _pair(ours: dict[int, list[Run]], theirs: dict[int, list[Run]], name: str) -
     return Pair(
         first.task,
         first.dataset,
-        Condition(),
+        first.condition,
         first.method,
         other.method,
         other.settings,

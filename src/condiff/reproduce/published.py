@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import csv
-import re
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-
-#: Our names of the backbones that the paper has, and its own.
-_BACKBONES = {"resnet18": "ResNet-18", "wrn28_10": "WRN"}
 
 
 @dataclass(frozen=True)
@@ -38,18 +34,6 @@ def published(task: str, dataset: str, method: str, metric: str, *, group: str |
     if group is not None:
         return found.get(group)
     return next(iter(found.values())) if len(found) == 1 else None
-
-
-def published_place(task: str, dataset: str) -> tuple[str, str | None]:
-    """A data set as the paper calls it, and the group of its table to compare with; None where any will do.
-
-    Few-shot tasks are measured as ``cub-resnet18-5shot``; the paper has the data set ``cub-5shot`` and a group for each
-    backbone. Other backbones are not compared with anything.
-    """
-    found = re.fullmatch(r"(.+)-([^-]+)-(\d+shot)", dataset) if task == "fewshot" else None
-    if found and found[2] in _BACKBONES:
-        return f"{found[1]}-{found[3]}", _BACKBONES[found[2]]
-    return dataset, None
 
 
 @cache

@@ -7,49 +7,15 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol
 
 from condiff.errors import InvalidInputError
 from condiff.reproduce.metrics import Metric, Style, metric
 from condiff.reproduce.published import datasets, methods, tasks
-
-Value: TypeAlias = str | int | float | bool | None
-
-
-class Condition(Mapping[str, Value]):
-    """What distinguishes runs of one data set: a frozen mapping of names to plain values, in the order of the names.
-
-    Examples
-    --------
-    >>> Condition(missing=0.9, causal=False)
-    Condition(causal=False, missing=0.9)
-    """
-
-    __slots__ = ("_items",)
-
-    def __init__(self, values: Mapping[str, Value] | None = None, /, **more: Value) -> None:
-        self._items = tuple(sorted({**(values or {}), **more}.items()))
-
-    def __getitem__(self, name: str) -> Value:
-        for known, value in self._items:
-            if known == name:
-                return value
-        raise KeyError(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return (name for name, _ in self._items)
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def __hash__(self) -> int:
-        return hash(self._items)
-
-    def __repr__(self) -> str:
-        return f"Condition({', '.join(f'{name}={value!r}' for name, value in self._items)})"
+from condiff.reproduce.runs import NO_CONDITION, Condition
 
 
 class Spread(StrEnum):
@@ -106,7 +72,7 @@ class Row:
     splits: int = 1
     inits: int = 1
     settings: dict[str, Any] = field(default_factory=dict)
-    condition: Condition = field(default_factory=Condition)
+    condition: Condition = field(default=NO_CONDITION)
     interval: float | None = None
     spread_kind: Spread = Spread.DEVIATION
 
@@ -174,9 +140,25 @@ class Row:
         return cls(**{**found, "condition": Condition(found.get("condition", {})), "spread_kind": Spread(kind)})
 
 
-def dataset_title(task: str, dataset: str, condition: Condition | None = None) -> str:
+def describe(task: str, dataset: str, condition: Condition = NO_CONDITION) -> tuple[str, ...]:
+    """A data set and its condition in words, as the task's protocol puts it."""
+    from condiff.reproduce.protocols import PROTOCOLS, protocol
+
+    if task in PROTOCOLS:
+        return protocol(task).describe(dataset, condition)
+    return (dataset, *(f"{name} {value}" for name, value in condition.items()))
+
+
+def dataset_title(task: str, dataset: str, condition: Condition = NO_CONDITION) -> str:
     """How headings name a data set under a condition."""
-    return dataset.capitalize() if dataset in datasets(task) else dataset
+    return ", ".join(describe(task, dataset, condition))
+
+
+def published_as(task: str, dataset: str, condition: Condition = NO_CONDITION) -> tuple[str, str | None] | None:
+    """The data set and the group of the paper's table to compare with, as the task's protocol knows them."""
+    from condiff.reproduce.protocols import PROTOCOLS, protocol
+
+    return protocol(task).published_as(dataset, condition) if task in PROTOCOLS else None
 
 
 class Labelled(Protocol):
@@ -207,16 +189,16 @@ def paper_order(row: Row) -> tuple[Any, ...]:
     """What to sort rows by: the paper's order, then others by name, then settings by size."""
     return (
         _place(row.task, tasks()),
-        dataset_place(row.task, row.dataset),
-        comparable(row.condition),
+        dataset_place(row.task, row.dataset, row.condition),
         method_place(row.task, row.method),
         comparable(row.settings),
     )
 
 
-def dataset_place(task: str, dataset: str) -> tuple[int, str]:
-    """What to sort data sets by: the paper's order, then others by name."""
-    return _place(dataset, datasets(task))
+def dataset_place(task: str, dataset: str, condition: Condition = NO_CONDITION) -> tuple[Any, ...]:
+    """What to sort data sets by: the paper's order, then others by name and condition."""
+    papers = published_as(task, dataset, condition)
+    return (*_place(papers[0] if papers else dataset, datasets(task)), dataset, comparable(condition))
 
 
 def method_place(task: str, method: str) -> tuple[int, str]:

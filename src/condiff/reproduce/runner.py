@@ -9,8 +9,8 @@ from itertools import islice
 from typing import Protocol
 
 from condiff.errors import CondiffError
-from condiff.reproduce.runs import Run
-from condiff.reproduce.store import Key, Store
+from condiff.reproduce.runs import Key, Run
+from condiff.reproduce.store import Store
 
 
 class Job(Protocol):

@@ -1,13 +1,48 @@
-"""One measured run, as every protocol hands it over and the store keeps it."""
+"""One measured run, the condition it was made under, and the key it is known by."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
-from condiff.errors import InvalidInputError
+Value: TypeAlias = str | int | float | bool | None
+
+
+class Condition(Mapping[str, Value]):
+    """What distinguishes runs of one data set: a frozen mapping of names to plain values, in the order of the names.
+
+    Examples
+    --------
+    >>> Condition(missing=0.9, causal=False)
+    Condition(causal=False, missing=0.9)
+    """
+
+    __slots__ = ("_items",)
+
+    def __init__(self, values: Mapping[str, Value] | None = None, /, **more: Value) -> None:
+        self._items = tuple(sorted({**(values or {}), **more}.items()))
+
+    def __getitem__(self, name: str) -> Value:
+        return dict(self._items)[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, _ in self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __hash__(self) -> int:
+        return hash(self._items)
+
+    def __repr__(self) -> str:
+        return f"Condition({', '.join(f'{name}={value!r}' for name, value in self._items)})"
+
+
+#: Runs that nothing but their names distinguishes.
+NO_CONDITION = Condition()
 
 
 @dataclass(frozen=True)
@@ -30,6 +65,8 @@ class Run:
         The time that training took.
     memory_mb
         The peak of memory above what was in use before the run.
+    condition
+        What else distinguishes it: runs under other conditions are never averaged with this one.
     """
 
     task: str
@@ -42,15 +79,48 @@ class Run:
     epochs: int
     seconds: float
     memory_mb: float
+    condition: Condition = field(default=NO_CONDITION)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return dataclasses.asdict(self)
 
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Run:
-        """The run that :meth:`to_dict` wrote."""
-        names = {field.name for field in dataclasses.fields(cls)}
-        if wrong := sorted(names ^ set(values)):
-            raise InvalidInputError(f"a run has the fields {', '.join(sorted(names))}; missing or unknown: {wrong}")
-        return cls(**values)
+@dataclass(frozen=True)
+class Key:
+    """What a run is known by: any difference in it is another run.
+
+    Parameters
+    ----------
+    task, dataset, method, settings, split, init, condition
+        As in :class:`Run`.
+    identity
+        Fingerprints of what the names stand for: the data's content and, after a slash, the split's. A graph that was
+        edited under its old name, or another kind of split with the same seed, is another run.
+    """
+
+    task: str
+    dataset: str
+    method: str
+    settings: dict[str, Any]
+    split: int
+    init: int
+    identity: str = ""
+    condition: Condition = field(default=NO_CONDITION)
+
+    @property
+    def digest(self) -> str:
+        """A SHA-256 over all parts in one canonical form."""
+        names = [self.task, self.dataset, dict(self.condition), self.method, self.settings]
+        return hashlib.sha256(canonical([*names, self.split, self.init, self.identity]).encode()).hexdigest()
+
+    @property
+    def data(self) -> str:
+        """The fingerprint of the data alone."""
+        return self.identity.partition("/")[0]
+
+    def run(self, metrics: dict[str, float], *, epochs: int, seconds: float, memory_mb: float) -> Run:
+        """What was measured under this key."""
+        known = self.task, self.dataset, self.method, self.settings, self.split, self.init
+        return Run(*known, metrics, epochs, seconds, memory_mb, self.condition)
+
+
+def canonical(value: Any) -> str:
+    """Plain values as JSON text, the same text for the same values."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)

@@ -1,82 +1,54 @@
-"""The store of runs: one row a run in one SQLite file, so that a sweep that was killed goes on where it stopped."""
+"""The store of runs: one row per run in one SQLite file, so that a sweep that was killed goes on where it stopped."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from condiff.errors import InvalidFileError, InvalidInputError
-from condiff.reproduce.runs import Run
+from condiff.reproduce.migration import migrate
+from condiff.reproduce.runs import Condition, Key, Run, canonical
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS runs (
-    key TEXT PRIMARY KEY,
-    task TEXT NOT NULL,
-    dataset TEXT NOT NULL,
-    method TEXT NOT NULL,
-    settings TEXT NOT NULL,
-    split INTEGER NOT NULL,
-    init INTEGER NOT NULL,
-    metrics TEXT NOT NULL,
-    epochs INTEGER NOT NULL,
-    seconds REAL NOT NULL,
-    memory_mb REAL NOT NULL,
-    identity TEXT NOT NULL,
-    made TEXT NOT NULL
-) WITHOUT ROWID
-"""
-_COLUMNS = "task, dataset, method, settings, split, init, metrics, epochs, seconds, memory_mb"
-# Marks the file as one of ours, and its layout.
-_APPLICATION, _LAYOUT = 0x434F4E44, 1
-
-
-@dataclass(frozen=True)
-class Key:
-    """What a run is known by: any difference in it is another run.
-
-    Parameters
-    ----------
-    task, dataset, method, settings, split, init
-        As in :class:`Run`.
-    identity
-        Fingerprints of what the names stand for: the data's content and, after a slash, the split's. A graph that was
-        edited under its old name, or another kind of split with the same seed, is another run.
+#: What made a run (command, versions, machine) is the same for thousands of them, and so in a table of its own.
+_SCHEMA = (
+    "CREATE TABLE IF NOT EXISTS makers (id INTEGER PRIMARY KEY, made TEXT NOT NULL UNIQUE)",
     """
-
-    task: str
-    dataset: str
-    method: str
-    settings: dict[str, Any]
-    split: int
-    init: int
-    identity: str = ""
-
-    @property
-    def digest(self) -> str:
-        """A SHA-256 over all parts in one canonical form."""
-        parts = [self.task, self.dataset, self.method, self.settings, self.split, self.init, self.identity]
-        return hashlib.sha256(_canonical(parts).encode()).hexdigest()
-
-    def run(self, metrics: dict[str, float], *, epochs: int, seconds: float, memory_mb: float) -> Run:
-        """What was measured under this key."""
-        known = self.task, self.dataset, self.method, self.settings, self.split, self.init
-        return Run(*known, metrics, epochs, seconds, memory_mb)
+    CREATE TABLE IF NOT EXISTS runs (
+        key TEXT PRIMARY KEY,
+        task TEXT NOT NULL,
+        dataset TEXT NOT NULL,
+        condition TEXT NOT NULL,
+        method TEXT NOT NULL,
+        settings TEXT NOT NULL,
+        split INTEGER NOT NULL,
+        init INTEGER NOT NULL,
+        metrics TEXT NOT NULL,
+        epochs INTEGER NOT NULL,
+        seconds REAL NOT NULL,
+        memory_mb REAL NOT NULL,
+        identity TEXT NOT NULL,
+        maker INTEGER NOT NULL REFERENCES makers (id)
+    ) WITHOUT ROWID
+    """,
+)
+_COLUMNS = "task, dataset, condition, method, settings, split, init, metrics, epochs, seconds, memory_mb"
+# Marks the file as one of ours, and its layout.
+_APPLICATION, _LAYOUT = 0x434F4E44, 2
 
 
 class Store:
     """A file of runs, safe against kills and against several writers at once.
 
-    Every run is written in a transaction of its own, and a key is held once: adding it again changes nothing.
+    Every run is written in a transaction of its own, and a key is held once: adding it again changes nothing. A file of
+    an older layout is migrated in one transaction when it is opened.
 
     Parameters
     ----------
@@ -87,30 +59,83 @@ class Store:
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            # Autocommit: one statement is one transaction. Another writer is waited for.
-            self._connection = sqlite3.connect(self.path, timeout=60.0, isolation_level=None)
-            self._open()
-        except sqlite3.Error as error:
-            raise InvalidFileError(
-                f"{self.path} cannot be used as a store of runs ({error}): move it away or name another folder"
-            ) from error
+        # Autocommit: one statement is one transaction. Another writer is waited for.
+        self._open(lambda: sqlite3.connect(self.path, timeout=60.0, isolation_level=None))
 
-    def _open(self) -> None:
-        application = self._connection.execute("PRAGMA application_id").fetchone()[0]
-        layout = self._connection.execute("PRAGMA user_version").fetchone()[0]
-        tables = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if tables and (application, layout) != (_APPLICATION, _LAYOUT):
+    @classmethod
+    def snapshot(cls, path: Path | str) -> Self:
+        """A copy of a store in memory, of any layout, with not a byte of the file or its folder changed."""
+        self = cls.__new__(cls)
+        self.path = Path(path)
+        self._open(self._copy)
+        return self
+
+    def _copy(self) -> sqlite3.Connection:
+        log = self.path.with_name(f"{self.path.name}-wal")
+        # Only while a sweep is going on is there a log to be read too; else the file is all, and nothing is put beside.
+        how = "mode=ro" if log.is_file() and log.stat().st_size else "mode=ro&immutable=1"
+        memory = sqlite3.connect(":memory:", isolation_level=None)
+        try:
+            with closing(sqlite3.connect(f"{self.path.resolve().as_uri()}?{how}", uri=True)) as source:
+                source.backup(memory)
+        except BaseException:
+            memory.close()
+            raise
+        return memory
+
+    def _open(self, connect: Callable[[], sqlite3.Connection]) -> None:
+        try:
+            self._connection = connect()
+        except sqlite3.Error as error:
+            raise self._unusable(error) from error
+        try:
+            self._prepare()
+        except BaseException as error:
             self._connection.close()
+            if isinstance(error, sqlite3.Error):
+                raise self._unusable(error) from error
+            raise
+
+    def _unusable(self, error: sqlite3.Error) -> InvalidFileError:
+        return InvalidFileError(
+            f"{self.path} cannot be used as a store of runs ({error}): move it away or name another folder"
+        )
+
+    def _prepare(self) -> None:
+        execute = self._connection.execute
+        application, layout = self._pragma("application_id"), self._pragma("user_version")
+        tables = execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        if tables and (application != _APPLICATION or layout not in (1, _LAYOUT)):
             raise InvalidFileError(f"{self.path} is a database, but not a store of runs of this version: move it away")
         # A write-ahead log: readers do not wait for writers, and a kill leaves the last whole transaction.
         # A run of more than a quarter of a page gets pages of its own: those of a new file hold runs with curves.
-        self._connection.execute("PRAGMA page_size = 8192")
-        self._connection.execute("PRAGMA journal_mode = WAL")
-        self._connection.execute("PRAGMA synchronous = NORMAL")
-        self._connection.execute(_SCHEMA)
-        self._connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-        self._connection.execute(f"PRAGMA user_version = {_LAYOUT}")
+        execute("PRAGMA page_size = 8192")
+        execute("PRAGMA journal_mode = WAL")
+        execute("PRAGMA synchronous = NORMAL")
+        if tables and layout == _LAYOUT:
+            return
+        execute("BEGIN IMMEDIATE")
+        try:
+            # Another process may have been first.
+            old = bool(tables) and self._pragma("user_version") == 1
+            if old:
+                migrate(self._connection, self._create)
+            self._create()
+            execute(f"PRAGMA application_id = {_APPLICATION}")
+            execute(f"PRAGMA user_version = {_LAYOUT}")
+            execute("COMMIT")
+        except BaseException:
+            execute("ROLLBACK")
+            raise
+        if old:
+            execute("VACUUM")
+
+    def _create(self) -> None:
+        for statement in _SCHEMA:
+            self._connection.execute(statement)
+
+    def _pragma(self, name: str) -> int:
+        return int(self._connection.execute(f"PRAGMA {name}").fetchone()[0])
 
     def __enter__(self) -> Self:
         return self
@@ -122,43 +147,50 @@ class Store:
 
     def close(self) -> None:
         """Fold the log into the file and let go of it."""
-        with self._told():
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        self._connection.close()
+        try:
+            with self._errors():
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        finally:
+            self._connection.close()
 
     def add(self, key: Key, run: Run, made: dict[str, str]) -> bool:
         """Keep a run, with what made it (versions, date); False where its key is held already."""
+        maker = canonical(made)
         row = (
             key.digest,
             run.task,
             run.dataset,
+            canonical(dict(run.condition)),
             run.method,
-            _canonical(run.settings),
+            canonical(run.settings),
             run.split,
             run.init,
-            _canonical(run.metrics),
+            canonical(run.metrics),
             run.epochs,
             run.seconds,
             run.memory_mb,
             key.identity,
-            _canonical(made),
+            maker,
         )
-        with self._told():
-            marks = ", ".join("?" * len(row))
+        with self._errors():
+            # A maker without runs, left by a kill between the two, is harmless.
+            self._connection.execute("INSERT OR IGNORE INTO makers (made) VALUES (?)", (maker,))
             cursor = self._connection.execute(
-                f"INSERT OR IGNORE INTO runs (key, {_COLUMNS}, identity, made) VALUES ({marks})", row
+                f"INSERT OR IGNORE INTO runs (key, {_COLUMNS}, identity, maker) "
+                f"VALUES ({', '.join('?' * 13)}, (SELECT id FROM makers WHERE made = ?))",
+                row,
             )
         return cursor.rowcount == 1
 
     def find(self, keys: Iterable[Key]) -> dict[str, Run]:
         """The runs that are held of these keys, by digest."""
         found = {}
-        with self._told():
-            for key in keys:
+        with self._errors():
+            for digest in (key.digest for key in keys):
                 query = f"SELECT {_COLUMNS} FROM runs WHERE key = ?"
-                row = self._connection.execute(query, (key.digest,)).fetchone()
+                row = self._connection.execute(query, (digest,)).fetchone()
                 if row is not None:
-                    found[key.digest] = _run(row)
+                    found[digest] = _run(row)
         return found
 
     def held(self, keys: Sequence[Key]) -> list[Run]:
@@ -166,17 +198,17 @@ class Store:
         found = self.find(keys)
         return [found[key.digest] for key in keys if key.digest in found]
 
-    def refuse_mixture(self, keys: Iterable[Key]) -> None:
+    def check_same_data(self, keys: Iterable[Key]) -> None:
         """Raise an error where runs of the same names are held that were made of other data.
 
-        Tables tell runs apart by their names alone, and would show the mean of both.
+        Tables distinguish runs by their names alone, and would show the mean of both.
         """
-        query = "SELECT DISTINCT task, dataset, method, settings, identity FROM runs"
-        with self._told():
-            held = {tuple(names): _data_of(identity) for *names, identity in self._connection.execute(query)}
+        query = "SELECT DISTINCT task, dataset, condition, method, settings, identity FROM runs"
+        with self._errors():
+            held = {tuple(names): identity.partition("/")[0] for *names, identity in self._connection.execute(query)}
         for key in keys:
-            names = key.task, key.dataset, key.method, _canonical(key.settings)
-            if held.get(names, _data_of(key.identity)) != _data_of(key.identity):
+            names = key.task, key.dataset, canonical(dict(key.condition)), key.method, canonical(key.settings)
+            if held.get(names, key.data) != key.data:
                 raise InvalidInputError(
                     f"{self.path} holds runs of {key.method} on other data of the name {key.dataset}, "
                     "and a table would show the mean of both: name another folder, or move that file away"
@@ -185,22 +217,25 @@ class Store:
     def runs(self, task: str | None = None) -> list[Run]:
         """Every run, or every run of a task, in an order that does not depend on when it was made."""
         query = f"SELECT {_COLUMNS} FROM runs WHERE ? IS NULL OR task = ? ORDER BY {_COLUMNS}"
-        with self._told():
+        with self._errors():
             return [_run(row) for row in self._connection.execute(query, (task, task))]
 
     def makers(self, task: str | None = None) -> list[dict[str, Any]]:
         """What made the runs, each with the number of its ``runs``, most first."""
-        query = "SELECT made, count(*) FROM runs WHERE ? IS NULL OR task = ? GROUP BY made ORDER BY count(*) DESC, made"
-        with self._told():
+        query = (
+            "SELECT made, count(*) FROM runs JOIN makers ON maker = id WHERE ? IS NULL OR task = ? "
+            "GROUP BY id ORDER BY count(*) DESC, made"
+        )
+        with self._errors():
             found = self._connection.execute(query, (task, task)).fetchall()
         return [{**json.loads(made), "runs": count} for made, count in found]
 
     def __len__(self) -> int:
-        with self._told():
+        with self._errors():
             return int(self._connection.execute("SELECT count(*) FROM runs").fetchone()[0])
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _errors(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.Error as error:
@@ -208,13 +243,17 @@ class Store:
 
 
 def _run(row: tuple[Any, ...]) -> Run:
-    task, dataset, method, settings, split, init, metrics, epochs, seconds, memory = row
-    return Run(task, dataset, method, json.loads(settings), split, init, json.loads(metrics), epochs, seconds, memory)
-
-
-def _data_of(identity: str) -> str:
-    return identity.partition("/")[0]
-
-
-def _canonical(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    task, dataset, condition, method, settings, split, init, metrics, epochs, seconds, memory = row
+    return Run(
+        task,
+        dataset,
+        method,
+        json.loads(settings),
+        split,
+        init,
+        json.loads(metrics),
+        epochs,
+        seconds,
+        memory,
+        Condition(json.loads(condition)),
+    )

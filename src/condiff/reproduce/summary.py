@@ -1,4 +1,4 @@
-"""Runs put together: one row for each data set, method, settings and metric, beside the published value."""
+"""Runs put together: one row for each data set, condition, method, settings and metric, beside the published value."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from condiff.reproduce.blocks import pooled
-from condiff.reproduce.published import published, published_place
-from condiff.reproduce.rows import Row, Spread, comparable, paper_order
+from condiff.reproduce.published import published
+from condiff.reproduce.rows import Row, Spread, comparable, paper_order, published_as
 from condiff.reproduce.runs import Run
 
 
@@ -28,7 +28,7 @@ def summarise(runs: Iterable[Run]) -> list[Row]:
     """
     cells: dict[tuple[Any, ...], list[Run]] = defaultdict(list)
     for run in runs:
-        cells[run.task, run.dataset, run.method, comparable(run.settings)].append(run)
+        cells[run.task, run.dataset, run.condition, run.method, comparable(run.settings)].append(run)
     rows = []
     for cell in cells.values():
         rows += [_row(cell, metric) for metric in dict.fromkeys(name for run in cell for name in run.metrics)]
@@ -41,8 +41,8 @@ def _row(runs: list[Run], metric: str) -> Row:
     values = [run.metrics[metric] for run in runs]
     by_split = _split_means(runs, metric)
     mean = statistics.fmean(by_split)
-    dataset, place = published_place(first.task, first.dataset)
-    paper = published(first.task, dataset, first.method, metric, group=place)
+    papers = published_as(first.task, first.dataset, first.condition)
+    paper = published(first.task, papers[0], first.method, metric, group=papers[1]) if papers else None
     epochs, seconds = [run.epochs for run in runs], [run.seconds for run in runs]
     row = Row(
         task=first.task,
@@ -62,6 +62,7 @@ def _row(runs: list[Run], metric: str) -> Row:
         splits=len({run.split for run in runs}),
         inits=len({run.init for run in runs}),
         settings=first.settings,
+        condition=first.condition,
     )
     found = pooled(runs, metric)
     if found is None:

@@ -18,7 +18,8 @@ from rich.text import Text
 from condiff.errors import InvalidInputError
 from condiff.reproduce.metrics import Metric, Style, metric
 from condiff.reproduce.published import group
-from condiff.reproduce.rows import Condition, Row, Spread, labels, method_place
+from condiff.reproduce.rows import Row, Spread, describe, labels, method_place
+from condiff.reproduce.runs import Condition
 
 # More methods than this with other numbers of runs than the rest make no sentence.
 _MOST_EXCEPTIONS = 6
@@ -48,9 +49,7 @@ class Line:
 class Column:
     """A column: a data set under a condition, by one metric."""
 
-    dataset: str
-    condition: Condition
-    metric_name: str
+    place: tuple[str, Condition, str]
     title: str
     metric: Metric
 
@@ -123,14 +122,16 @@ def lay_out(rows: Sequence[Row]) -> Grid:
 
 def _columns(rows: Sequence[Row]) -> dict[Any, Column]:
     places = {row.place: row for row in rows}
-    titles = {row.place[:2]: row.title for row in rows}
+    parts = {row.place[:2]: describe(row.task, *row.place[:2]) for row in rows}
+    shared = set.intersection(*map(set, parts.values())) if len(parts) > 1 else set()
+    titles = {place: ", ".join([part for part in each if part not in shared] or each) for place, each in parts.items()}
     metrics = {row.metric for row in rows}
     found = {}
     for place, row in places.items():
         title = titles[place[:2]]
         if len(metrics) > 1:
             title = row.judged.title if len(titles) == 1 else f"{title}, {row.judged.title}"
-        found[place] = Column(*place, title, row.judged)
+        found[place] = Column(place, title, row.judged)
     return found
 
 

@@ -23,10 +23,10 @@ from condiff.reproduce.figures import (
 )
 from condiff.reproduce.figures.along import apart
 from condiff.reproduce.figures.covid import layout
-from condiff.reproduce.protocols.covid import RATES, Forecasts, dataset_name
+from condiff.reproduce.protocols.covid import RATES, Forecasts
 from condiff.reproduce.published import methods
 from condiff.reproduce.rows import Row
-from condiff.reproduce.runs import Run
+from condiff.reproduce.runs import Condition, Run
 from condiff.reproduce.summary import summarise
 
 
@@ -89,7 +89,8 @@ def made_up(names: list[str], *, causal: bool = False) -> list[Run]:
         run(
             name,
             task="covid",
-            dataset=dataset_name(rate, causal=causal),
+            dataset="england",
+            condition=Condition(missing=rate, causal=causal),
             metrics={"mse": 0.5 + 0.01 * place + 0.3 * rate + 0.01 * mask},
             split=mask,
         )

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from matplotlib.colors import to_hex
-from tests.reproduce.made_up import paper_runs, run
+from tests.reproduce.made_up import fewshot, paper_runs, run
 
 from condiff.errors import InvalidInputError
 from condiff.pages.canvas import HIGHLIGHT, OURS
@@ -84,11 +84,12 @@ def test_the_runs_are_stated() -> None:
     assert figure.get_suptitle() == "mean ± standard deviation over 3 splits with 2 initialisations each"
 
 
-def fewshot_rows(**measured: dict[str, float]) -> list[Row]:
-    """Means by data set, with an underscore for each dash, and method."""
+def fewshot_rows(unbalanced: bool = False, **measured: dict[str, float]) -> list[Row]:
+    """Means by data set and method."""
+    concentration = 2.0 if unbalanced else None
     return summarise(
         [
-            run(method, value, task="fewshot", dataset=dataset.replace("_", "-"))
+            run(method, value, **fewshot(dataset, None, concentration=concentration))
             for dataset, values in measured.items()
             for method, value in values.items()
         ]
@@ -97,11 +98,8 @@ def fewshot_rows(**measured: dict[str, float]) -> list[Row]:
 
 def test_a_bar_goes_from_balanced_to_unbalanced_queries() -> None:
     figure = draw_balance(
-        fewshot_rows(
-            a_1shot={"TIM": 81.0, "COIN": 82.0, "ProtoNet": 64.0},
-            a_1shot_unbalanced={"TIM": 63.5, "COIN": 78.0},
-            b_1shot={"COIN": 90.0},
-        )
+        fewshot_rows(a={"TIM": 81.0, "COIN": 82.0, "ProtoNet": 64.0}, b={"COIN": 90.0})
+        + fewshot_rows(unbalanced=True, a={"TIM": 63.5, "COIN": 78.0})
     )
     [axes] = figure.axes  # b was measured in one way only
     bars = [line for line in axes.lines if len(line.get_xdata()) == 2]
@@ -113,7 +111,7 @@ def test_a_bar_goes_from_balanced_to_unbalanced_queries() -> None:
 
 
 def test_there_must_be_both(tmp_path: Path) -> None:
-    one = fewshot_rows(a_1shot={"COIN": 82.0}, b_1shot_unbalanced={"COIN": 78.0})
+    one = fewshot_rows(a={"COIN": 82.0}) + fewshot_rows(unbalanced=True, b={"COIN": 78.0})
     assert with_and_without_balance(one) == []
     with pytest.raises(InvalidInputError, match="both with balanced and with unbalanced"):
         balance_bars(one, tmp_path / "balance.png")
@@ -121,8 +119,8 @@ def test_there_must_be_both(tmp_path: Path) -> None:
 
 
 def test_more_than_four_panels_go_below() -> None:
-    figure = draw_intervals(fewshot_rows(**{f"{name}_1shot": {"COIN": 82.0, "TIM": 81.0} for name in "abcdef"}))
-    assert [axes.get_title(loc="left") for axes in figure.axes] == [f"{name}-1shot" for name in "abcdef"]
+    figure = draw_intervals(fewshot_rows(**{name: {"COIN": 82.0, "TIM": 81.0} for name in "abcdef"}))
+    assert [axes.get_title(loc="left") for axes in figure.axes] == list("abcdef")
     tops = [axes.get_subplotspec().rowspan.start for axes in figure.axes]
     assert tops == [0, 0, 0, 0, 1, 1]
     for axes in (figure.axes[0], figure.axes[4]):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.reproduce.made_up import run
+from tests.reproduce.made_up import PROSTATE, run
 
 from condiff.errors import InvalidInputError
 from condiff.pages.canvas import HIGHLIGHT
@@ -21,7 +21,7 @@ def runs(names: tuple[str, ...] = ("SVM", "ResNet", "COIN"), splits: int = 3):
             truth = generator.integers(0, 2, 100)
             points = curve_points(truth, truth + generator.normal(size=100))
             metrics = {"roc_auc": 0.5 + 0.1 * place, "auprc": 0.4 + 0.1 * place, **points}
-            found.append(run(name, task="prostate", dataset="p1000-20-train", metrics=metrics, split=split))
+            found.append(run(name, **PROSTATE, metrics=metrics, split=split))
     return found
 
 

@@ -15,13 +15,11 @@ from tests.reproduce.datasets.made_images import split_folder
 from condiff.errors import InvalidInputError
 from condiff.reproduce.baselines.fewshot.episodic import REGISTRY
 from condiff.reproduce.episodes import Sizes, draw_episodes
-from condiff.reproduce.plans import FewShotWish, Wish, plan
 from condiff.reproduce.pretraining import trained_methods as episodic
 from condiff.reproduce.pretraining.augmentation import Augmentation
 from condiff.reproduce.pretraining.image_episodes import ImageEpisodes, Pixels, as_images, base_batch
 from condiff.reproduce.pretraining.train import train_backbone
 from condiff.reproduce.pretraining.trained_methods import Assignment, finished, fitting_sizes, load, load_trained, train
-from condiff.reproduce.protocols import episodic as episodic_jobs
 from condiff.reproduce.protocols import fewshot
 from condiff.reproduce.runner import sweep
 from condiff.reproduce.store import Store
@@ -47,7 +45,7 @@ def colours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def assignment(colours: str, name: str = "ProtoNet", *changes: str, initial: str | None = None) -> Assignment:
-    method = REGISTRY.chosen(name, "colours-1shot", ("training.episodes=3", *changes))[name]
+    method = REGISTRY.chosen(name, "colours", ("training.episodes=3", *changes))[name]
     return Assignment(colours, name, method, 2, 1, initial)
 
 
@@ -157,49 +155,40 @@ def test_a_trained_backbone_to_begin_from(colours: str, tmp_path: Path) -> None:
 
 
 def test_novel_tasks_in_blocks(colours: str, tmp_path: Path) -> None:
-    methods = REGISTRY.chosen("ProtoNet", "colours-1shot", ("training.episodes=3",))
-    episodes = draw_episodes(load(colours, "novel"), Sizes(2, 1, 3), 3)
-    jobs = episodic_jobs.jobs(colours, methods, episodes)
-    assert [(job.first, len(job.episodes)) for job in jobs] == [(0, 2), (2, 1)]
-    assert jobs[0].dataset == "colours-conv4-episodic-2way-1shot-3queries"
+    sizes = {"ways": 2, "queries": 3, "tasks": 3, "episodes": 3}
+    options = fewshot.FewShotOptions(method="ProtoNet", dataset=colours, episodic=True, **sizes)
+    jobs = fewshot.FewShot().jobs(options)
+    assert [(job.seed, len(job.split)) for job in jobs] == [(0, 2), (2, 1)]
+    assert jobs[0].case.dataset == "colours"
+    assert jobs[0].case.condition == fewshot.condition_of(Sizes(2, 1, 3), "conv4", episodic=True)
     assert pickle.loads(pickle.dumps(jobs[0])).key == jobs[0].key
     with Store(tmp_path / "runs.sqlite") as store, ThreadPoolExecutor(1) as pool:
-        episodic_jobs.prepare(pool, jobs, lambda line: None)
+        fewshot.FewShot().prepare(jobs, pool, lambda line: None)
         runs = [progress.run for progress in sweep(jobs, store, pool, {})]
         assert next(iter(sweep(jobs, store, pool, {}))).held == 2
     assert sum(run.metrics["tasks"] for run in runs) == 3
     assert runs[0].metrics["training_episodes"] == 3
     assert runs[0].metrics["training_seconds"] > 0
-    network, right = load_trained(jobs[0].assignment), []
+    network, right = load_trained(fewshot.assignment(jobs[0])), []
     pixels = Pixels(load(colours, "novel"), network.encoder.normalise)
-    for task in as_images(pixels, jobs[0].episodes):
+    for task in as_images(pixels, jobs[0].split):
         scores = network(task.support, task.labels, task.query)
         right.append(100 * float((scores.argmax(-1) == task.truth).float().mean()))
     assert runs[0].metrics["accuracy"] == pytest.approx(np.mean(right))
-    table = episodic_jobs.training_table(runs)["training.md"]
-    assert "| colours-conv4-episodic-2way-1shot-3queries | ProtoNet | 3 |" in table
-    assert episodic_jobs.training_table([]) == {}
+    table = fewshot.training_table(runs)["training.md"]
+    title = "colours, conv4, trained on episodes, 2-way 1-shot, 3 queries per class"
+    assert f"| {title} | ProtoNet | 3 |" in table
+    assert fewshot.training_table([]) == {}
 
 
-def test_a_plan(colours: str) -> None:
-    asked = FewShotWish(ways=2, queries=3, tasks=4, dataset=colours, backbone="conv4", episodic=True, episodes=3)
-    found = plan(Wish(("fewshot",), "MAML,protonet", ("MAML.steps=2",), fewshot=asked))
-    assert (found.task, found.metrics, len(found.jobs)) == ("fewshot", ("accuracy",), 4)
-    settings = {job.key.method: job.key.settings for job in found.jobs}
+def test_what_is_asked_for(colours: str) -> None:
+    sizes = {"ways": 2, "queries": 3, "tasks": 4, "episodes": 3}
+    options = fewshot.FewShotOptions(
+        method="MAML,protonet", changes=("MAML.steps=2",), dataset=colours, backbone="conv4", episodic=True, **sizes
+    )
+    found = fewshot.FewShot().jobs(options)
+    assert len(found) == 4
+    settings = {job.key.method: job.key.settings for job in found}
     assert settings["MAML"]["steps"] == 2
     assert {each["training"]["episodes"] for each in settings.values()} == {3}
-    assert [split["seed"] for split in found.splits] == [0, 2]
-
-
-@pytest.mark.parametrize(
-    ("asked", "message"),
-    [
-        (FewShotWish(episodic=True), "--episodic trains on images"),
-        (FewShotWish(Path("x.npz"), dataset="cub", episodic=True), "and no --features"),
-        (FewShotWish(dataset="cub", backbone="resnet18", episodic=True), "--episodic is for conv4"),
-        (FewShotWish(Path("x.npz"), episodes=3), "give --episodic as well"),
-    ],
-)
-def test_what_makes_no_sense_is_told(asked: FewShotWish, message: str) -> None:
-    with pytest.raises(InvalidInputError, match=message):
-        plan(Wish(("fewshot",), "MAML", fewshot=asked))
+    assert options.here_only

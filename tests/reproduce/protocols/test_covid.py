@@ -14,9 +14,10 @@ from condiff.errors import InvalidInputError
 from condiff.reproduce.baselines.temporal import method
 from condiff.reproduce.baselines.temporal.method import TemporalMethod
 from condiff.reproduce.datasets.panel import Panel
+from condiff.reproduce.protocol import Job, jobs
 from condiff.reproduce.protocols import covid
 from condiff.reproduce.published import published
-from condiff.reproduce.store import Key
+from condiff.reproduce.runs import Condition, Key
 from condiff.training.settings import COVID
 
 LAGS = 3
@@ -34,13 +35,34 @@ def quick(name: str) -> TemporalMethod:
     return replace(made, training=replace(COVID, epochs=5)) if hasattr(made, "training") else made
 
 
-def test_names_tell_the_part_that_is_hidden_and_the_variant() -> None:
-    assert covid.dataset_name() == "england-90-missing"
-    assert covid.dataset_name(0.95, causal=True) == "england-95-missing-causal"
-    assert covid.dataset_name(0.0) == "england-0-missing"
-    assert covid.dataset_name(0.125) == "england-12.5-missing"
-    assert published("covid", covid.dataset_name(), "COIN", covid.METRIC) is not None
-    assert published("covid", covid.dataset_name(causal=True), "COIN", covid.METRIC) is None
+def work(methods, masks=None, inits=10, rate=0.9, causal=False) -> list[Job]:
+    case = covid.case_of(rate, causal=causal)
+    return jobs(covid.Covid(), case, methods, dict.fromkeys(masks or covid.mask_seeds()), inits)
+
+
+def test_headings_and_the_published_table() -> None:
+    protocol, paper = covid.Covid(), Condition(missing=0.9, causal=False)
+    assert protocol.describe("england", paper) == ("England", "90 % missing")
+    assert protocol.describe("england", Condition(missing=0.125, causal=True)) == (
+        "England",
+        "12.5 % missing",
+        "causal",
+    )
+    place = protocol.published_as("england", paper)
+    assert place is not None and published("covid", place[0], "COIN", "mse") is not None
+    assert protocol.published_as("england", Condition(paper, causal=True)) is None
+    assert protocol.published_as("england", Condition(paper, missing=0.8)) is None
+
+
+def test_what_is_asked_for(data_root: Path) -> None:
+    found = covid.Covid().jobs(covid.CovidOptions(method="All-Zero,COIN", splits=2))
+    assert len(found) == 2 * 2 * 10
+    assert {job.key.condition for job in found} == {Condition(missing=0.9, causal=False)}
+    causal = covid.Covid().jobs(covid.CovidOptions(method="All-Zero", missing=0.5, causal=True))
+    assert {(job.key.dataset, job.key.condition) for job in causal} == {
+        ("england", Condition(missing=0.5, causal=True))
+    }
+    assert len(causal) == 100  # the paper's ten masks and ten initialisations
 
 
 def test_the_masks_are_those_of_the_papers_authors() -> None:
@@ -114,22 +136,23 @@ def test_the_fingerprint_tells_values_and_graphs_apart() -> None:
 
 def test_jobs_are_known_by_what_decides_their_outcome(data_root: Path) -> None:
     methods = {"LR": method("LR")(), "COIN": quick("COIN")}
-    work = covid.jobs(methods, [5, 6], 2)
-    assert [(job.seed, job.name, job.init) for job in work][:5] == [
+    made = work(methods, [5, 6], 2)
+    assert [(job.seed, job.name, job.init) for job in made][:5] == [
         (5, "LR", 0),
         (5, "LR", 1),
         (5, "COIN", 0),
         (5, "COIN", 1),
         (6, "LR", 0),
     ]
-    more = [*work, *covid.jobs(methods, [5, 6], 2, rate=0.8), *covid.jobs(methods, [5, 6], 2, causal=True)]
+    more = [*made, *work(methods, [5, 6], 2, rate=0.8), *work(methods, [5, 6], 2, causal=True)]
     assert len({job.key.digest for job in more}) == 24
-    assert work[0].key == Key("covid", "england-90-missing", "LR", {}, 5, 0, covid.fingerprint(covid.load()))
-    assert [job.seed for job in covid.jobs({"LR": method("LR")()}, inits=1)] == covid.mask_seeds()
+    known, condition = covid.fingerprint(covid.load()), Condition(missing=0.9, causal=False)
+    assert made[0].key == Key("covid", "england", "LR", {}, 5, 0, known, condition)
+    assert [job.seed for job in work({"LR": method("LR")()}, inits=1)] == covid.mask_seeds()
 
 
 def test_a_run_is_judged_by_the_true_values(data_root: Path) -> None:
-    job = covid.jobs({"COIN": quick("COIN")}, [5], 1)[0]
+    job = work({"COIN": quick("COIN")}, [5], 1)[0]
     run = job.run()
     errors = job.solve().predictions.numpy() - covid.truth(covid.load())
     assert errors.shape == (33, 129)
@@ -137,18 +160,18 @@ def test_a_run_is_judged_by_the_true_values(data_root: Path) -> None:
         "mse": pytest.approx(float((errors**2).mean())),
         "mae": pytest.approx(float(np.abs(errors).mean())),
     }
-    assert (run.task, run.dataset, run.method, run.split, run.init) == ("covid", "england-90-missing", "COIN", 5, 0)
+    assert (run.task, run.dataset, run.method, run.split, run.init) == ("covid", "england", "COIN", 5, 0)
     assert (run.epochs, run.settings) == (5, job.key.settings)
     again = job.run()
     assert again.metrics == run.metrics
-    other = covid.jobs({"COIN": quick("COIN")}, [5], 2)[1].run()
+    other = work({"COIN": quick("COIN")}, [5], 2)[1].run()
     assert other.metrics["mse"] != run.metrics["mse"]
 
 
 def test_what_is_not_random_agrees_with_the_paper_to_the_last_digit(data_root: Path) -> None:
     truth = covid.truth(covid.load())
     found: dict[str, list[float]] = {"All-Zero": [], "LR": []}
-    for job in covid.jobs({name: method(name)() for name in found}, inits=1):
+    for job in work({name: method(name)() for name in found}, inits=1):
         found[job.name].append(float(((job.solve().predictions.double().numpy() - truth) ** 2).mean()))
     assert {len(errors) for errors in found.values()} == {10}
     assert round(np.mean(found["All-Zero"]), 4) == 0.8197
@@ -157,8 +180,8 @@ def test_what_is_not_random_agrees_with_the_paper_to_the_last_digit(data_root: P
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_forecasts_for_a_picture_are_in_cases(data_root: Path, causal: bool) -> None:
-    work = covid.jobs({"All-Zero": method("All-Zero")(), "MLP": quick("MLP")}, [5], 2, causal=causal)
-    shown = covid.forecasts(work)
+    made = work({"All-Zero": method("All-Zero")(), "MLP": quick("MLP")}, [5], 2, causal=causal)
+    shown = covid.forecasts(made)
     assert shown.values.shape == shown.known.shape == (61, 129)
     assert shown.known.sum() == 61 * 129 - int(0.9 * 61 * 129)
     assert shown.test_days.tolist() == list(range(28, 61))
@@ -166,7 +189,7 @@ def test_forecasts_for_a_picture_are_in_cases(data_root: Path, causal: bool) -> 
     # Zero is the region's mean over the days that it was standardised by.
     mean = shown.values[: 18 if causal else None].mean(axis=0)
     np.testing.assert_allclose(shown.forecasts["All-Zero"], np.tile(mean, (33, 1)), atol=1e-9)
-    inits = [job.solve().predictions.double().numpy() for job in work if job.name == "MLP"]
+    inits = [job.solve().predictions.double().numpy() for job in made if job.name == "MLP"]
     standardised = covid.load(causal=causal).values
     slope = (shown.values[30] - shown.values[20])[standardised[30] != standardised[20]] / (
         standardised[30] - standardised[20]
@@ -177,6 +200,6 @@ def test_forecasts_for_a_picture_are_in_cases(data_root: Path, causal: bool) -> 
 
 
 def test_forecasts_of_several_masks_do_not_go_together(data_root: Path) -> None:
-    work = covid.jobs({"All-Zero": method("All-Zero")()}, [5, 6], 1)
+    made = work({"All-Zero": method("All-Zero")()}, [5, 6], 1)
     with pytest.raises(InvalidInputError, match="under one mask"):
-        covid.forecasts(work)
+        covid.forecasts(made)

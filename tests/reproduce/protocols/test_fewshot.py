@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from condiff.errors import InvalidInputError
 from condiff.reproduce.baselines.fewshot import REGISTRY
 from condiff.reproduce.datasets.features import ClassFeatures, save_features
 from condiff.reproduce.episodes import Sizes, draw_episodes
-from condiff.reproduce.plans import FewShotWish, Wish, plan
+from condiff.reproduce.protocol import Case, Job, jobs, splits_record
 from condiff.reproduce.protocols import fewshot
 from condiff.reproduce.runner import sweep
 from condiff.reproduce.store import Store
@@ -34,6 +35,12 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fewshot, "BLOCK", 4)
+
+
+def work(path: Path, methods, episodes) -> list[Job]:
+    condition = fewshot.condition_of(episodes.sizes, "resnet18")
+    case = Case("toy", condition, FEATURES.fingerprint, str(path))
+    return jobs(fewshot.FewShot(), case, methods, fewshot.blocks(episodes))
 
 
 def test_what_a_method_may_see() -> None:
@@ -54,7 +61,7 @@ def test_what_a_method_may_see() -> None:
 
 def test_a_run_is_judged_task_by_task(path: Path) -> None:
     episodes = draw_episodes(FEATURES, Sizes(), 4)
-    [job] = fewshot.jobs(path, REGISTRY.chosen("ProtoNet", "toy-1shot"), episodes)
+    [job] = work(path, REGISTRY.chosen("ProtoNet", "toy-1shot"), episodes)
     accuracies = []
     for classes, support, query in zip(episodes.classes, episodes.support, episodes.query, strict=True):
         distances = np.linalg.norm(FEATURES.features[query][:, None] - FEATURES.features[support], axis=-1)
@@ -63,86 +70,86 @@ def test_a_run_is_judged_task_by_task(path: Path) -> None:
     assert run.metrics["accuracy"] == pytest.approx(np.mean(accuracies))
     assert run.metrics["accuracy_std"] == pytest.approx(np.std(accuracies, ddof=1))
     assert run.metrics["tasks"] == 4
-    assert (run.dataset, run.method, run.split, run.init) == ("toy-resnet18-1shot", "ProtoNet", 0, 0)
+    assert (run.dataset, run.method, run.split, run.init) == ("toy", "ProtoNet", 0, 0)
+    assert run.condition == fewshot.condition_of(Sizes(), "resnet18")
     assert run.seconds > 0
 
 
 def test_jobs_are_known_by_what_decides_their_outcome(path: Path, tmp_path: Path) -> None:
     episodes = draw_episodes(FEATURES, Sizes(), 10)
-    jobs = fewshot.jobs(path, METHODS, episodes)
-    assert [(job.first, len(job.episodes)) for job in jobs[::2]] == [(0, 4), (4, 4), (8, 2)]
-    assert len({job.key.digest for job in jobs}) == 6
-    again = fewshot.jobs(path, METHODS, draw_episodes(FEATURES, Sizes(), 8))
-    assert [job.key.digest for job in again] == [job.key.digest for job in jobs[:4]]  # more tasks go on from fewer
-    other = fewshot.jobs(path, METHODS, draw_episodes(FEATURES, Sizes(), 8, seed=1))
-    assert not {job.key.digest for job in other} & {job.key.digest for job in jobs}
-    assert len({seed for job in jobs[::2] for seed in job.seeds()}) == 10
-    assert jobs[2].seeds() == jobs[3].seeds()  # methods start alike
-    for job in jobs[:2]:
+    made = work(path, METHODS, episodes)
+    assert [(job.seed, len(job.split)) for job in made[::2]] == [(0, 4), (4, 4), (8, 2)]
+    assert len({job.key.digest for job in made}) == 6
+    again = work(path, METHODS, draw_episodes(FEATURES, Sizes(), 8))
+    assert [job.key.digest for job in again] == [job.key.digest for job in made[:4]]  # more tasks go on from fewer
+    other = work(path, METHODS, draw_episodes(FEATURES, Sizes(), 8, seed=1))
+    assert not {job.key.digest for job in other} & {job.key.digest for job in made}
+    assert len({seed for job in made[::2] for seed in fewshot.seeds(job)}) == 10
+    assert fewshot.seeds(made[2]) == fewshot.seeds(made[3])  # methods start alike
+    for job in made[:2]:
         copy = pickle.loads(pickle.dumps(job))
         assert copy.key == job.key
         assert copy.run().metrics == job.run().metrics
 
 
 def test_a_sweep_goes_on_where_it_stopped(path: Path, tmp_path: Path) -> None:
-    jobs = fewshot.jobs(path, METHODS, draw_episodes(FEATURES, Sizes(), 8))
+    made = work(path, METHODS, draw_episodes(FEATURES, Sizes(), 8))
     with Store(tmp_path / "runs.sqlite") as store, ThreadPoolExecutor(1) as pool:
-        for _ in sweep(jobs[:2], store, pool, {}):
+        for _ in sweep(made[:2], store, pool, {}):
             pass
-        progress = list(sweep(jobs, store, pool, {}))
+        progress = list(sweep(made, store, pool, {}))
     assert progress[-1].held == 2
     assert len(progress) == 4
 
 
 @pytest.mark.parametrize(
-    ("sizes", "name"),
+    ("sizes", "parts"),
     [
-        (Sizes(), "toy-resnet18-1shot"),
-        (Sizes(20, 5, 15), "toy-resnet18-20way-5shot"),
-        (Sizes(5, 5, 10, concentration=2.0), "toy-resnet18-5shot-10queries-unbalanced"),
-        (Sizes(concentration=0.5), "toy-resnet18-1shot-dirichlet0.5"),
+        (Sizes(), ("toy", "resnet18", "5-way 1-shot")),
+        (Sizes(20, 5, 15), ("toy", "resnet18", "20-way 5-shot")),
+        (Sizes(5, 5, 10, concentration=2.0), ("toy", "resnet18", "5-way 5-shot", "10 queries per class", "unbalanced")),
+        (Sizes(concentration=0.5), ("toy", "resnet18", "5-way 1-shot", "unbalanced (Dirichlet 0.5)")),
     ],
 )
-def test_names_tell_what_differs_from_the_paper(sizes: Sizes, name: str) -> None:
-    assert fewshot.dataset_name(FEATURES, sizes) == name
+def test_headings_say_what_the_tasks_are(sizes: Sizes, parts: tuple[str, ...]) -> None:
+    assert fewshot.FewShot().describe("toy", fewshot.condition_of(sizes, "resnet18")) == parts
 
 
-def test_a_plan(path: Path, tmp_path: Path) -> None:
+def test_what_is_asked_for(path: Path, tmp_path: Path) -> None:
     exported = tmp_path / "tasks.json"
-    asked = FewShotWish(path, shot=5, ways=4, queries=3, tasks=6, unbalanced=True)
-    found = plan(
-        Wish(("fewshot",), "COIN,laplacianshot", ("COIN.strength=0.4",), fewshot=asked, export_splits=exported)
+    changes = ("COIN.strength=0.4",)
+    sizes = {"shot": 5, "ways": 4, "queries": 3, "tasks": 6, "unbalanced": True}
+    options = fewshot.FewShotOptions(
+        method="COIN,laplacianshot", changes=changes, features=path, export_splits=exported, **sizes
     )
-    assert (found.task, found.metrics) == ("fewshot", ("accuracy",))
-    assert [job.key.dataset for job in found.jobs] == ["toy-resnet18-4way-5shot-3queries-unbalanced"] * 4
-    settings = {job.key.method: job.key.settings for job in found.jobs}
+    found = fewshot.FewShot().jobs(options)
+    assert {(job.key.task, job.key.dataset) for job in found} == {("fewshot", "toy")}
+    assert {job.key.condition for job in found} == {fewshot.condition_of(Sizes(4, 5, 3, 2.0), "resnet18")}
+    settings = {job.key.method: job.key.settings for job in found}
     assert (settings["COIN"]["layers"], settings["COIN"]["strength"]) == (4, 0.4)
     assert settings["LaplacianShot"]["smoothing"] == 0.3
-    assert [split["seed"] for split in found.splits] == [0, 4]
-    again = plan(Wish(("fewshot",), "COIN", ("COIN.strength=0.4",), fewshot=FewShotWish(path), import_splits=exported))
-    assert [job.key.digest for job in again.jobs] == [job.key.digest for job in found.jobs if job.key.method == "COIN"]
+    assert [split["seed"] for split in splits_record(found)] == [0, 4]
+    again = fewshot.FewShot().jobs(fewshot.FewShotOptions(changes=changes, features=path, import_splits=exported))
+    assert [job.key.digest for job in again] == [job.key.digest for job in found if job.key.method == "COIN"]
 
 
 @pytest.mark.parametrize(
-    ("wish", "message"),
+    ("options", "message"),
     [
-        (Wish(("fewshot",)), "few-shot tasks need features"),
-        (Wish(("fewshot",), splits=3), "--splits means nothing for fewshot"),
-        (Wish(("cora",), fewshot=FewShotWish(tasks=3)), "--tasks means nothing for a graph"),
-        (Wish(("covid",), fewshot=FewShotWish(unbalanced=True)), "--unbalanced means nothing for covid"),
-        (Wish(("prostate",), fewshot=FewShotWish(shot=1)), "--shot means nothing for prostate"),
-        (Wish(("fewshot", "cora")), "fewshot is a benchmark of its own"),
+        ({}, "few-shot tasks need features"),
+        ({"backbone": "conv4"}, "give --dataset cub|omniglot|DIR as well"),
+        ({"dataset": "cub", "features": Path("x.npz")}, "leave out --dataset and --backbone"),
+        ({"features": Path("x"), "shot": 0}, "--shot must be at least 1, not 0"),
+        ({"features": Path("x"), "import_splits": Path("y"), "shot": 5, "tasks": 3}, "leave out --shot, --tasks"),
+        ({"episodic": True}, "--episodic trains on images"),
+        ({"episodic": True, "dataset": "cub", "features": Path("x.npz")}, "and no --features"),
+        ({"episodic": True, "dataset": "cub", "backbone": "resnet18"}, "--episodic is for conv4"),
+        ({"features": Path("x.npz"), "episodes": 3}, "give --episodic as well"),
     ],
 )
-def test_what_means_nothing_is_refused(wish: Wish, message: str) -> None:
-    with pytest.raises(InvalidInputError, match=message):
-        plan(wish)
-
-
-def test_imported_tasks_have_their_sizes(path: Path) -> None:
-    asked = FewShotWish(path, shot=5, tasks=3)
-    with pytest.raises(InvalidInputError, match="fixes the tasks: leave out --shot, --tasks"):
-        plan(Wish(("fewshot",), fewshot=asked, import_splits=Path("x.json")))
+def test_what_makes_no_sense_is_said(options: dict, message: str) -> None:
+    with pytest.raises(InvalidInputError, match=re.escape(message)):
+        fewshot.FewShotOptions(**options)
 
 
 def test_embedded_features_are_kept_in_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,11 @@ import scipy.sparse as sp
 from condiff.errors import InvalidInputError
 from condiff.readers.node import NodeDataset, undirected
 from condiff.readers.npz_graph import save_npz_graph
+from condiff.reproduce.protocol import jobs as make_jobs
+from condiff.reproduce.protocol import splits_record
 from condiff.reproduce.protocols import node
-from condiff.reproduce.splits import Split, random_split
+from condiff.reproduce.runs import Condition
+from condiff.reproduce.splits import Split, random_split, write_splits
 
 
 def small(n: int = 40, seed: int = 0) -> NodeDataset:
@@ -159,7 +162,9 @@ def test_jobs_are_known_by_what_decides_their_outcome(tmp_path: Path) -> None:
     save_npz_graph(dataset, Path(path))
     splits = {seed: split_of(dataset, seed) for seed in range(2)}
     methods = {"LabelSpreading": LabelSpreading(), "half": LabelSpreading(0.5)}
-    jobs = node.jobs(path, methods, splits, inits=2)
+    case = node.case_of(path, splits[0])
+    assert case.condition == {"train_per_class": 2, "validation_per_class": 3}
+    jobs = make_jobs(node.Node(), case, methods, splits, 2)
     assert len(jobs) == 8
     assert len({str(job.key) for job in jobs}) == 8
     assert [job.seed for job in jobs] == [0] * 4 + [1] * 4  # split by split
@@ -170,3 +175,42 @@ def test_jobs_are_known_by_what_decides_their_outcome(tmp_path: Path) -> None:
     right = scores == dataset.labels
     assert run.metrics["accuracy"] == pytest.approx(100 * right[splits[0].test].mean())
     assert run.metrics["validation_accuracy"] == pytest.approx(100 * right[splits[0].validation].mean())
+
+
+def test_what_is_asked_for(data_root: Path) -> None:
+    options = node.NodeOptions(targets=("cora", "citeseer"), method="COIN,gcn", splits=3, changes=("COIN.layers=5",))
+    found = node.Node().jobs(options)
+    assert len(found) == 2 * 3 * 2 * 2  # graphs, splits, methods and the protocol's two initialisations
+    assert {job.key.settings.get("layers") for job in found if job.key.method == "COIN"} == {5}
+    lines = splits_record(found)
+    assert [(line["dataset"], line["seed"]) for line in lines] == [
+        (g, s) for g in ("cora", "citeseer") for s in (0, 1, 2)
+    ]
+    assert {(line["train_per_class"], line["validation_per_class"]) for line in lines} == {(20, 30)}
+
+
+def test_imported_splits_have_the_sizes_that_they_have(tmp_path: Path) -> None:
+    dataset = small()
+    path = tmp_path / "small.npz"
+    save_npz_graph(dataset, path)
+    uneven = Split(np.array([0, 1, 2, 3]), np.array([4, 5, 6]), np.arange(7, 40))
+    write_splits(tmp_path / "splits.json", {0: split_of(dataset), 1: uneven}, "small", dataset.labels)
+    options = node.NodeOptions(targets=(str(path),), method="LabelSpreading", inits=1)
+    found = node.Node().jobs(replace(options, import_splits=tmp_path / "splits.json"))
+    assert [(job.seed, job.case.condition["train_per_class"]) for job in found] == [(0, 2), (1, None)]
+    drawn = node.Node().jobs(replace(options, splits=1, train_per_class=2, validation_per_class=3))
+    assert drawn[0].key.digest == found[0].key.digest
+
+
+def test_headings_leave_out_the_papers_sizes() -> None:
+    paper = Condition(train_per_class=20, validation_per_class=30)
+    assert node.Node().describe("cora", paper) == ("Cora",)
+    assert node.Node().describe("mine", Condition(paper, train_per_class=5)) == ("mine", "5 + 30 nodes per class")
+    assert node.Node().describe("mine", Condition(paper, train_per_class=None)) == ("mine", "imported splits")
+
+
+def test_splits_are_of_one_graph_and_other_benchmarks_are_no_graphs() -> None:
+    with pytest.raises(InvalidInputError, match="splits are of one graph"):
+        node.NodeOptions(targets=("cora", "pubmed"), export_splits=Path("x"))
+    with pytest.raises(InvalidInputError, match="covid is a benchmark of its own: condiff reproduce covid"):
+        node.NodeOptions(targets=("covid",))

@@ -14,6 +14,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from tests.reproduce.gene_tables import small_table
 
 from condiff.errors import InvalidInputError
+from condiff.reproduce import protocol
 from condiff.reproduce.baselines.tabular import method
 from condiff.reproduce.baselines.tabular.label_spreading import LabelSpreading
 from condiff.reproduce.baselines.tabular.method import Outcome
@@ -28,13 +29,17 @@ from condiff.training import PROSTATE
 QUICK = replace(PROSTATE, epochs=3)
 
 
+def work(methods, splits, inits=10) -> list[protocol.Job]:
+    return protocol.jobs(prostate.Prostate(), prostate.case_of(), methods, splits, inits)
+
+
 @pytest.fixture
 def table(monkeypatch: pytest.MonkeyPatch):
     """The made-up table in place of the real one."""
     made = small_table()
     monkeypatch.setattr(prostate, "load", lambda: made)
     monkeypatch.setattr(prostate, "pathways", lambda: ())
-    monkeypatch.setattr(prostate, "_latest", None)
+    monkeypatch.setattr(protocol, "_latest", None)
     return made
 
 
@@ -53,7 +58,7 @@ def test_a_method_sees_the_labels_of_training_and_validation_patients_alone(tabl
     again = prostate.problem(replace(table, labels=hidden), split)
     np.testing.assert_array_equal(again.labels.numpy(), labels)
     assert again.features is table.features
-    assert (made.n_genes, made.kinds, made.dataset) == (10, 3, "p1000-20-train")
+    assert (made.n_genes, made.kinds, made.dataset) == (10, 3, "p1000")
 
 
 @pytest.mark.parametrize("name", ["ResNet", "COIN", "COIN-averaged", "COIN-chosen", "LabelSpreading", "AdaBoost"])
@@ -62,12 +67,12 @@ def test_test_labels_change_the_judgement_and_nothing_else(name: str, table, mon
     if hasattr(made, "training"):
         fewer = {"COIN-chosen": {"n_neighbors": (8,), "pretrainings": 2}, "ResNet": {}}
         made = replace(made, training=QUICK, **fewer.get(name, {"n_neighbors": 8, "bandwidth_rank": 4}))  # type: ignore[call-arg]
-    [job] = prostate.jobs({name: made}, {0: Split(*table.splits[0])}, inits=1)
+    [job] = work({name: made}, {0: Split(*table.splits[0])}, inits=1)
     scores, metrics = job.solve().scores.numpy().tobytes(), job.run().metrics
     hidden = table.labels.copy()
     hidden[job.split.test] = np.roll(hidden[job.split.test], 1)
     monkeypatch.setattr(prostate, "load", lambda: replace(table, labels=hidden))
-    monkeypatch.setattr(prostate, "_latest", None)
+    monkeypatch.setattr(protocol, "_latest", None)
     assert job.solve().scores.numpy().tobytes() == scores
     assert job.run().metrics != metrics
 
@@ -75,13 +80,13 @@ def test_test_labels_change_the_judgement_and_nothing_else(name: str, table, mon
 def test_jobs_are_known_by_what_decides_their_outcome(table) -> None:
     splits = prostate.splits(3)
     methods = {"LabelSpreading": LabelSpreading(), "half": LabelSpreading(alpha=0.5)}
-    jobs = prostate.jobs(methods, splits, inits=2)
+    jobs = work(methods, splits, inits=2)
     assert len(jobs) == 12
     assert len({job.key.digest for job in jobs}) == 12
     assert [job.seed for job in jobs] == [0] * 4 + [1] * 4 + [2] * 4  # split by split
     assert pickle.loads(pickle.dumps(jobs[0])).key == jobs[0].key
     run = jobs[2].run()
-    assert (run.task, run.dataset, run.method, run.split, run.init) == ("prostate", "p1000-20-train", "half", 0, 0)
+    assert (run.task, run.dataset, run.method, run.split, run.init) == ("prostate", "p1000", "half", 0, 0)
     assert run.settings == methods["half"].settings()
     scores = methods["half"].solve(prostate.problem(table, splits[0]), 0).scores.double().numpy()[splits[0].test]
     truth = table.labels[splits[0].test]
@@ -92,7 +97,7 @@ def test_jobs_are_known_by_what_decides_their_outcome(table) -> None:
 
 def test_the_initialisation_is_the_seed_on_every_split(table) -> None:
     made = ResNet(training=QUICK)
-    for job in prostate.jobs({"ResNet": made}, prostate.splits(2), inits=2):
+    for job in work({"ResNet": made}, prostate.splits(2), inits=2):
         expected = made.solve(prostate.problem(table, job.split), job.init).scores
         assert torch.equal(job.solve().scores, expected)
 
@@ -110,7 +115,7 @@ def test_a_score_at_the_threshold_counts_as_metastatic() -> None:
 
 
 def test_runs_go_through_the_store(table, tmp_path: Path) -> None:
-    jobs = prostate.jobs({"LabelSpreading": LabelSpreading()}, prostate.splits(2), inits=2)
+    jobs = work({"LabelSpreading": LabelSpreading()}, prostate.splits(2), inits=2)
     with Store(tmp_path / "runs.sqlite") as store, ThreadPoolExecutor(1) as executor:
         first = [progress.run for progress in sweep(jobs, store, executor, {})]
         again = list(sweep(jobs, store, executor, {}))
@@ -162,7 +167,7 @@ def test_the_published_splits(data_root: Path) -> None:
 
 
 def test_the_first_real_runs_are_those_of_the_paper_s_code(data_root: Path) -> None:
-    resnet, coin = prostate.jobs({name: method(name)() for name in ("ResNet", "COIN")}, prostate.splits(1), inits=1)
+    resnet, coin = work({name: method(name)() for name in ("ResNet", "COIN")}, prostate.splits(1), inits=1)
     # The means over ten splits and ten seeds are the published 78.23 / 0.7635 / 0.7100 and 80.35 / 0.8001 / 0.7598.
     for job, expected in ((resnet, (78.56, 0.7387, 0.6724)), (coin, (79.35, 0.7771, 0.7372))):
         metrics = job.run().metrics

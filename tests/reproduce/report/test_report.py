@@ -19,8 +19,8 @@ from condiff.reproduce.provenance import provenance
 from condiff.reproduce.report.folders import read_results
 from condiff.reproduce.report.report import report, write_report
 from condiff.reproduce.results import STORE, headline, write_results
-from condiff.reproduce.runs import Run
-from condiff.reproduce.store import Key, Store
+from condiff.reproduce.runs import Condition, Key, Run
+from condiff.reproduce.store import Store
 
 RESULTS = Path(__file__).parents[3] / "results"
 
@@ -141,7 +141,8 @@ def test_missing_data_are_lines(tmp_path: Path) -> None:
     runs = [
         run(
             method,
-            dataset=f"england-{rate}-missing",
+            dataset="england",
+            condition=Condition(missing=rate / 100, causal=False),
             task="covid",
             metrics={"mse": 0.5 + rate / 200 + split / 50 + 0.1 * (method == "LR")},
             split=split,
@@ -152,7 +153,8 @@ def test_missing_data_are_lines(tmp_path: Path) -> None:
     ]
     with Store(tmp_path / STORE) as store:
         for each in runs:
-            store.add(Key(each.task, each.dataset, each.method, {}, each.split, each.init), each, {})
+            key = Key(each.task, each.dataset, each.method, {}, each.split, each.init, "", each.condition)
+            store.add(key, each, {})
     page = report(tmp_path, "x")
     well_formed(page)
     assert "against missing data" in page and "At the right end COIN is best" in page
@@ -235,7 +237,7 @@ def test_other_folders_are_refused(tmp_path: Path) -> None:
         ("summary.json", "{}", "not a JSON list"),
         ("summary.json", "[]", "no finished run"),
         ("summary.json", '[{"task": "node"}]', "lacks 'dataset'"),
-        ("runs.sqlite", "no database at all, but long enough to be told apart from one", "cannot be read"),
+        ("runs.sqlite", "no database at all, but long enough to be told apart from one", "cannot be used as a store"),
         ("accuracy.json", '[{"method": "COIN"}]', "damaged"),
     ],
 )

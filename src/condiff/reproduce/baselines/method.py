@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from condiff.errors import InvalidInputError
+from condiff.reproduce.runs import NO_CONDITION, Condition
 
 if TYPE_CHECKING:
     from typing import Self
@@ -18,8 +19,8 @@ class Method(ABC):  # noqa: B024  # what a method solves is its task's to say
     """A method: its fields are its settings, all plain values, and make the key under which a run is stored."""
 
     @classmethod
-    def recommended(cls, dataset: str) -> Self:
-        """The settings that its authors recommend for a data set; the defaults for one they did not try."""
+    def recommended(cls, dataset: str, condition: Condition = NO_CONDITION) -> Self:
+        """The settings that its authors recommend for a data set under a condition; the defaults if they say none."""
         return cls()
 
     def settings(self) -> dict[str, Any]:

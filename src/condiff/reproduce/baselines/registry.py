@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 from condiff.errors import InvalidInputError, did_you_mean
 from condiff.reproduce.baselines.method import Method
 from condiff.reproduce.baselines.override import override
+from condiff.reproduce.runs import NO_CONDITION, Condition
 
 Kind = TypeVar("Kind", bound=Method)
 
@@ -43,14 +44,16 @@ class Registry(Generic[Kind]):
         """The class of a method by its name."""
         return self.named(name)[1]
 
-    def chosen(self, names: str, dataset: str, changes: Iterable[str] = ()) -> dict[str, Kind]:
+    def chosen(
+        self, names: str, dataset: str, changes: Iterable[str] = (), condition: Condition = NO_CONDITION
+    ) -> dict[str, Kind]:
         """Methods as a user asks for them, with the settings that are recommended for a data set.
 
         Parameters
         ----------
         names
             With commas between, or ``all``.
-        dataset
+        dataset, condition
             What the settings are for.
         changes
             ``NAME=VALUE`` for every method, or ``METHOD.NAME=VALUE`` for one.
@@ -59,7 +62,7 @@ class Registry(Generic[Kind]):
         found = {}
         for each in wanted:
             name, kind = self.named(each)
-            found[name] = kind.recommended(dataset)
+            found[name] = kind.recommended(dataset, condition)
         for change in changes:
             path, equals, value = change.partition("=")
             if not equals:

@@ -14,11 +14,14 @@ import numpy as np
 
 from condiff.errors import InvalidFileError, InvalidInputError
 from condiff.files import atomic_path
+from condiff.reproduce.migration import split_features_name
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _KEYS = ("name", "features", "labels", "classes", "base_mean", "fingerprint")
+# Files of earlier versions have these in the name alone.
+_SOURCE = ("dataset", "backbone")
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,9 +33,9 @@ class ClassFeatures:
     Attributes
     ----------
     name
-        Data set, backbone and part, such as ``cub-efficientnet_lite0-novel``.
+        Data set, backbone and part, such as ``cub-efficientnet_lite0-novel``, for messages and files.
     features
-        One row an image, as the backbone gives them: neither centred nor normalised, shape (n, d).
+        One row per image, as the backbone gives them: neither centred nor normalised, shape (n, d).
     labels
         The class of each image, from 0 on, shape (n,).
     classes
@@ -41,6 +44,8 @@ class ClassFeatures:
         The mean over all images of the base classes, for centring, shape (d,).
     fingerprint
         16 hexadecimal digits of all of the above.
+    dataset, backbone
+        The images, and what embedded them; no backbone where that is not known.
     """
 
     name: str
@@ -49,6 +54,8 @@ class ClassFeatures:
     classes: tuple[str, ...]
     base_mean: NDArray[np.float32]
     fingerprint: str
+    dataset: str
+    backbone: str | None
 
 
 def class_features(
@@ -57,8 +64,13 @@ def class_features(
     labels: NDArray[Any],
     classes: Sequence[str],
     base_mean: NDArray[Any],
+    *,
+    dataset: str | None = None,
+    backbone: str | None = None,
 ) -> ClassFeatures:
     """Check the parts of a :class:`ClassFeatures`, bring them to its types and put them together.
+
+    Without a ``dataset``, it and the backbone are taken from a name such as ``cub-resnet18-novel``.
 
     Raises
     ------
@@ -82,12 +94,16 @@ def class_features(
         raise InvalidInputError("two classes have the same name")
     if not np.array_equal(np.unique(codes), np.arange(len(names))):
         raise InvalidInputError(f"labels must be 0 .. {len(names) - 1}, each of the {len(names)} classes at least once")
-    return ClassFeatures(name, rows, codes, names, mean, _fingerprint(name, rows, codes, names, mean))
+    if dataset is None:
+        dataset, backbone = split_features_name(name)
+    fingerprint = _fingerprint(name, rows, codes, names, mean)
+    return ClassFeatures(name, rows, codes, names, mean, fingerprint, dataset, backbone)
 
 
 def save_features(path: Path | str, features: ClassFeatures) -> None:
     """Write features to an NPZ file, whole or not at all."""
     arrays: dict[str, Any] = {key: np.asarray(getattr(features, key)) for key in _KEYS if key != "classes"}
+    arrays |= {key: np.asarray(getattr(features, key) or "") for key in _SOURCE}
     # An array of texts drops what follows a zero character, so the names travel as UTF-8.
     arrays["classes"] = np.frombuffer("\n".join(features.classes).encode(), dtype=np.uint8)
     with atomic_path(Path(path)) as temporary, temporary.open("wb") as stream:
@@ -108,8 +124,11 @@ def load_features(path: Path | str) -> ClassFeatures:
             if missing:
                 raise InvalidFileError(f"{path} holds no features of images ({', '.join(missing)} missing); {again}")
             parts = {key: archive[key] for key in _KEYS}
+            source = {key: str(archive[key]) or None for key in _SOURCE if key in archive}
         names = parts["classes"].tobytes().decode().split("\n")
-        found = class_features(str(parts["name"]), parts["features"], parts["labels"], names, parts["base_mean"])
+        found = class_features(
+            str(parts["name"]), parts["features"], parts["labels"], names, parts["base_mean"], **source
+        )
     except InvalidInputError as error:
         raise InvalidFileError(f"{path}: {error}") from error
     except (ValueError, OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:

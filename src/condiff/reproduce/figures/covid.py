@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 _COLUMNS = 3
 _TRAINING = "#E8F0F7"
 _STEPS = 400
-_RATE = re.compile(r"-(?P<percent>\d+(?:\.\d+)?)-missing(?P<causal>-causal)?$")
 _KNOWN: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 4.2, "color": "0.15", "zorder": 4}
 _HIDDEN: dict[str, Any] = {
     "linestyle": "",
@@ -126,14 +124,14 @@ def draw_missing(rows: Sequence[Row]) -> Figure:
     Parameters
     ----------
     rows
-        Of a summary, for data sets whose names end in ``-90-missing`` or ``-90-missing-causal``.
+        Of a summary, whose conditions have the part that is ``missing``.
     """
     cells: dict[bool, dict[str, dict[float, Row]]] = {}
     for row, label in zip(rows, labels(rows), strict=True):
-        found = _RATE.search(row.dataset)
-        if found and row.mean is not None:
-            panel = cells.setdefault(bool(found["causal"]), {})
-            panel.setdefault(label, {})[float(found["percent"]) / 100] = row
+        missing = row.condition.get("missing")
+        if isinstance(missing, float | int) and row.mean is not None:
+            panel = cells.setdefault(bool(row.condition.get("causal")), {})
+            panel.setdefault(label, {})[missing] = row
     if not cells:
         raise InvalidInputError("no row is of a data set with a part missing, so there is nothing to compare")
     kinds = sorted(cells)

@@ -6,12 +6,13 @@ import math
 import textwrap
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from condiff.errors import InvalidInputError
 from condiff.pages.canvas import HIGHLIGHT, OURS, hint, legend_below, mark, panels, plain, save
+from condiff.reproduce.runs import Condition
 from condiff.reproduce.tables import Column, Grid, lay_out
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 SIDE_BY_SIDE = 4
 _THEIRS: dict[str, Any] = {"color": "0.5", "markersize": 4.2, "linewidth": 1.0, "markerfacecolor": "white"}
 _SHIFT = 0.17
-_UNBALANCED = "-unbalanced"
+#: A data set, its condition and a metric.
+Place: TypeAlias = tuple[str, Condition, str]
 
 
 def colour_of(method: str) -> str:
@@ -251,10 +253,14 @@ def balance_bars(rows: Sequence[Row], target: Path) -> None:
     save(draw_balance(rows), target)
 
 
-def with_and_without_balance(rows: Sequence[Row]) -> list[str]:
-    """The data sets that were measured both ways, by their balanced names."""
-    names = dict.fromkeys(row.dataset for row in rows)
-    return [name for name in names if name + _UNBALANCED in names]
+def with_and_without_balance(rows: Sequence[Row]) -> list[tuple[Place, Place]]:
+    """The places that were measured with balanced queries and with unbalanced ones, both of each."""
+    found = dict.fromkeys(row.place for row in rows if "concentration" in row.condition)
+    pairs = [
+        ((dataset, Condition(condition, concentration=None), name), (dataset, condition, name))
+        for dataset, condition, name in found
+    ]
+    return [pair for pair in pairs if pair[0] != pair[1] and pair[0] in found]
 
 
 def draw_balance(rows: Sequence[Row]) -> Figure:
@@ -263,15 +269,15 @@ def draw_balance(rows: Sequence[Row]) -> Figure:
     A line per method, a panel per data set: from balanced queries, filled, to unbalanced ones, hollow. The difference
     is written at the right.
     """
-    names = with_and_without_balance(rows)
-    if not names:
+    pairs = with_and_without_balance(rows)
+    if not pairs:
         raise InvalidInputError("nothing was measured both with balanced and with unbalanced queries")
-    grid = lay_out([row for row in rows if row.dataset.removesuffix(_UNBALANCED) in names])
-    columns: dict[str, Column] = {column.dataset: column for column in grid.columns}
-    figure, found = line_panels(grid, width=3.8, height=0.29, columns=[columns[name] for name in names])
-    for name, axes in zip(names, found, strict=True):
+    grid = lay_out([row for row in rows if any(row.place in pair for pair in pairs)])
+    columns = {column.place: column for column in grid.columns}
+    figure, found = line_panels(grid, width=3.8, height=0.29, columns=[columns[place] for place, _ in pairs])
+    for pair, axes in zip(pairs, found, strict=True):
         for height, line in enumerate(grid.lines):
-            balanced, not_balanced = (grid.cell(line, columns[each]) for each in (name, name + _UNBALANCED))
+            balanced, not_balanced = (grid.cell(line, columns[place]) for place in pair)
             if balanced is None or not_balanced is None or balanced.mean is None or not_balanced.mean is None:
                 continue
             colour = HIGHLIGHT if line.method == "COIN" else OURS
@@ -279,9 +285,9 @@ def draw_balance(rows: Sequence[Row]) -> Figure:
             axes.plot(values, (height, height), color=colour, linewidth=1.8, alpha=0.45, zorder=2)
             axes.plot(values[0], height, "o", color=colour, markersize=5.5)
             axes.plot(values[1], height, "o", color=colour, markersize=5.5, markerfacecolor="white")
-            _write(axes, columns[name].metric.difference_text(values[1] - values[0]), (1.0, height), ha="right")
+            _write(axes, balanced.judged.difference_text(values[1] - values[0]), (1.0, height), ha="right")
         axes.set_title("difference", loc="right", fontsize=7.5, color="0.35")
-        axes.set_xlabel(columns[name].metric.title)
+        axes.set_xlabel(columns[pair[0]].metric.title)
         _leave_room(axes)
     dot = {"color": OURS, "linestyle": "", "marker": "o"}
     legend_below(figure, [mark("balanced queries", **dot), mark("unbalanced queries", **dot, markerfacecolor="white")])

@@ -41,13 +41,13 @@ def draw_times(rows: Sequence[Row], *, with_published: bool = False) -> Figure:
     an RTX 3090, are small hollow marks.
     """
     judged = [row for row in rows if row.metric == "accuracy" and row.mean is not None]
-    datasets = list(dict.fromkeys(row.dataset for row in judged if row.seconds_per_epoch))
-    if not datasets:
+    places = list(dict.fromkeys(row.place for row in judged if row.seconds_per_epoch))
+    if not places:
         raise InvalidInputError("no row has an accuracy and the time of an epoch, so there are no times to show")
-    figure, [line] = panels(1, len(datasets), (6.4 * len(datasets), 5.0), grid="both")
+    figure, [line] = panels(1, len(places), (6.4 * len(places), 5.0), grid="both")
     jobs = []
-    for dataset, axes in zip(datasets, line, strict=True):
-        here = [row for row in judged if row.dataset == dataset]
+    for place, axes in zip(places, line, strict=True):
+        here = [row for row in judged if row.place == place]
         timed = [row for row in here if row.seconds_per_epoch]
         written = _scatter(figure, axes, timed)
         if with_published:

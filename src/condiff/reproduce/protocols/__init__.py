@@ -1,1 +1,29 @@
-"""The paper's applications, one protocol a file."""
+"""The paper's applications, one protocol per file: a new one is a file here and a line below."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+
+from condiff.errors import InvalidInputError, did_you_mean
+from condiff.reproduce.protocol import Protocol
+
+#: The name of each: its module and its class. The order is that of the command's help.
+PROTOCOLS = {
+    "node": "condiff.reproduce.protocols.node:Node",
+    "covid": "condiff.reproduce.protocols.covid:Covid",
+    "prostate": "condiff.reproduce.protocols.prostate:Prostate",
+    "fewshot": "condiff.reproduce.protocols.fewshot:FewShot",
+}
+
+
+@cache
+def protocol(name: str) -> Protocol:
+    """A protocol by its name."""
+    if name not in PROTOCOLS:
+        raise InvalidInputError(
+            f"unknown protocol {name!r}{did_you_mean(name, PROTOCOLS)}; known: {', '.join(PROTOCOLS)}"
+        )
+    module, _, attribute = PROTOCOLS[name].partition(":")
+    found: Protocol = getattr(import_module(module), attribute)()
+    return found

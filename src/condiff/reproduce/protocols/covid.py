@@ -6,37 +6,37 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from condiff.errors import InvalidInputError
+from condiff.reproduce import figures
+from condiff.reproduce.baselines.registry import Registry
 from condiff.reproduce.baselines.temporal.method import Outcome, TemporalMethod
 from condiff.reproduce.baselines.temporal.problem import SnapshotGraphs, TemporalProblem
 from condiff.reproduce.datasets import covid as source
 from condiff.reproduce.datasets.panel import Panel, split_in_time
-from condiff.reproduce.memory import peak_memory
-from condiff.reproduce.runs import Run
-from condiff.reproduce.store import Key
+from condiff.reproduce.protocol import Case, Job, Options, Protocol, option
+from condiff.reproduce.rows import Row
+from condiff.reproduce.runs import Condition, Run
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: What the paper reports.
-METRIC = "mse"
+#: The paper's name for its table.
+PUBLISHED = "england-90-missing"
 #: The part of the cases that the paper hides.
 RATE = 0.9
 #: Parts to show an error against; past the last, some region would have fewer than two values left.
 RATES = (0.0, 0.2, 0.4, 0.6, 0.7, 0.8, 0.9, 0.95)
-#: Masks and initialisations a mask in the paper.
+#: Masks, and initialisations per mask, in the paper.
 MASKS = INITS = 10
+# Methods whose forecasts are drawn: more lines could not be distinguished.
+_FORECASTS = ("LastValue", "GCN", "COIN")
 # The seed from which the paper's authors draw the seeds of their masks.
 _SEED_OF_SEEDS = 42
-
-
-def dataset_name(rate: float = RATE, *, causal: bool = False) -> str:
-    """What runs are called that hide this part: ``england-90-missing`` is the paper's."""
-    return f"england-{100 * rate:g}-missing{'-causal' if causal else ''}"
 
 
 def mask_seeds(count: int = MASKS) -> list[int]:
@@ -88,70 +88,86 @@ def fingerprint(panel: Panel) -> str:
     return digest.hexdigest()[:16]
 
 
-@dataclass(frozen=True, eq=False)
-class CovidJob:
-    """One method under one mask from one initialisation."""
+@dataclass(frozen=True, kw_only=True)
+class CovidOptions(Options):
+    """What ``condiff reproduce covid`` can be asked."""
 
-    name: str
-    method: TemporalMethod
-    rate: float
-    causal: bool
-    seed: int
-    init: int
-    fingerprint: str
-
-    @property
-    def key(self) -> Key:
-        """What the run is known by; the mask is a function of the panel, the rate and the seed."""
-        dataset = dataset_name(self.rate, causal=self.causal)
-        settings = self.method.settings()
-        return Key("covid", dataset, self.name, settings, self.seed, self.init, self.fingerprint)
-
-    def solve(self) -> Outcome:
-        """Train and forecast; the same job gives the same forecasts wherever it runs."""
-        # One seed for each pair, far from those of neighbouring pairs.
-        seed = int(np.random.SeedSequence([self.seed, self.init]).generate_state(1)[0])
-        return self.method.solve(_latest_problem(self.rate, self.seed, self.causal), seed)
-
-    def run(self) -> Run:
-        """Train, forecast and compare with the truth, which is standardised as the inputs are."""
-        with peak_memory() as peak:
-            outcome = self.solve()
-        errors = outcome.predictions.double().numpy() - truth(load(causal=self.causal))
-        metrics = {METRIC: float((errors**2).mean()), "mae": float(np.abs(errors).mean())}
-        return self.key.run(metrics, epochs=outcome.epochs, seconds=outcome.seconds, memory_mb=peak.megabytes)
+    splits: int = option(MASKS, "Masks of hidden entries; the first ten are the paper's.", low=1)
+    inits: int = option(INITS, "Random initialisations of each mask, as many as in the paper.", low=1)
+    missing: float = option(RATE, "The part of the cases that is hidden.", low=0.0, high=0.97)
+    causal: bool = option(False, "Standardise by the training days alone.")
 
 
-def jobs(
-    methods: dict[str, TemporalMethod],
-    masks: Sequence[int] | None = None,
-    inits: int = INITS,
-    *,
-    rate: float = RATE,
-    causal: bool = False,
-) -> list[CovidJob]:
-    """Every method under every mask from every initialisation, mask by mask, so that all methods advance together.
+class Covid(Protocol):
+    """Forecasts of COVID-19 cases of which most are hidden; a split is a mask.
 
-    Parameters
-    ----------
-    methods
-        By the names under which their runs are kept.
-    masks
-        Seeds; the paper's ten by default.
-    inits
-        Initialisations of each.
-    rate
-        The part of the cases to hide.
-    causal
-        Whether to standardise by the days of training alone.
+    Its condition has the part that is ``missing``, and whether standardisation is ``causal``.
     """
-    known = fingerprint(load(causal=causal))
-    return [
-        CovidJob(name, method, rate, causal, seed, init, known)
-        for seed in (mask_seeds() if masks is None else masks)
-        for name, method in methods.items()
-        for init in range(inits)
-    ]
+
+    name = "covid"
+    title = "COVID-19 in England"
+    about = "Forecast COVID-19 cases in 129 regions of England, most of the entries being hidden."
+    examples = (
+        "condiff reproduce covid",
+        "condiff reproduce covid --method all --missing 0.5",
+        "condiff reproduce covid --method COIN,LastValue --causal --splits 3 --inits 2",
+    )
+    options = CovidOptions
+    metrics = ("mse",)
+
+    def registry(self) -> Registry[TemporalMethod]:
+        from condiff.reproduce.baselines.temporal import REGISTRY
+
+        return REGISTRY
+
+    def cases(self, options: CovidOptions) -> list[Case]:
+        return [case_of(options.missing, causal=options.causal)]
+
+    def splits(self, case: Case, options: CovidOptions) -> dict[int, None]:
+        return dict.fromkeys(mask_seeds(options.splits))
+
+    def identity(self, job: Job) -> str:
+        return job.case.fingerprint  # the mask is a function of the panel, the rate and the seed
+
+    def problem(self, case: Case, seed: int, split: None) -> TemporalProblem:
+        rate, causal = case.condition["missing"], case.condition["causal"]
+        assert isinstance(rate, float | int)
+        return problem(load(causal=bool(causal)), rate, seed, dataset=case.dataset)
+
+    def solve(self, job: Job, problem: TemporalProblem) -> Outcome:
+        # One seed for each pair, far from those of neighbouring pairs.
+        seed = int(np.random.SeedSequence([job.seed, job.init]).generate_state(1)[0])
+        outcome: Outcome = job.method.solve(problem, seed)
+        return outcome
+
+    def measure(self, job: Job, outcome: Outcome) -> dict[str, float]:
+        # The truth is standardised as the inputs are.
+        errors = outcome.predictions.double().numpy() - truth(load(causal=bool(job.case.condition["causal"])))
+        return {"mse": float((errors**2).mean()), "mae": float(np.abs(errors).mean())}
+
+    def describe(self, dataset: str, condition: Condition) -> tuple[str, ...]:
+        parts = [dataset.capitalize()]
+        if isinstance(missing := condition.get("missing"), float | int):
+            parts.append(f"{100 * missing:g} % missing")
+        return (*parts, "causal") if condition.get("causal") else tuple(parts)
+
+    def published_as(self, dataset: str, condition: Condition) -> tuple[str, str | None] | None:
+        return (PUBLISHED, None) if condition == {"missing": RATE, "causal": False} else None
+
+    def draw(self, jobs: Sequence[Job], runs: Sequence[Run], rows: Sequence[Row], folder: Path) -> None:
+        first = [job for job in jobs if (job.seed, job.init) == (jobs[0].seed, 0) and job.name in _FORECASTS]
+        figures.case_forecasts(forecasts(first or jobs[:1]), folder / "forecasts.png")
+        papers = [row for row in rows if row.condition.get("missing") == RATE]
+        figures.accuracy_intervals(papers or rows, folder / "intervals.png")
+        looking_ahead = [row for row in rows if not row.condition.get("causal")]
+        if len({row.condition for row in looking_ahead}) > 2:
+            figures.error_against_missing(looking_ahead, folder / "missing.png")
+        figures.region_map(source.load(), folder / "regions.png")
+
+
+def case_of(rate: float = RATE, *, causal: bool = False) -> Case:
+    """The panel with this part hidden."""
+    return Case("england", Condition(missing=float(rate), causal=causal), fingerprint(load(causal=causal)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,18 +205,20 @@ class Forecasts:
         return f"region {region}" if self.names is None else self.names[region]
 
 
-def forecasts(jobs: Sequence[CovidJob]) -> Forecasts:
+def forecasts(jobs: Sequence[Job]) -> Forecasts:
     """Run jobs of one mask, whose forecasts of several initialisations are averaged, and turn them into cases again."""
     first = jobs[0]
-    if any((job.rate, job.causal, job.seed) != (first.rate, first.causal, first.seed) for job in jobs):
+    if any((job.case, job.seed) != (first.case, first.seed) for job in jobs):
         raise InvalidInputError("forecasts to be shown together must be under one mask")
-    reported, panel = source.load(), load(causal=first.causal)
+    rate, causal = first.case.condition["missing"], bool(first.case.condition["causal"])
+    assert isinstance(rate, float | int)
+    reported, panel = source.load(), load(causal=causal)
     mean, scale = _units(reported.values, panel.values)
     found: dict[str, list[NDArray[np.float64]]] = {}
     for job in jobs:
         found.setdefault(job.name, []).append(job.solve().predictions.double().numpy())
     cases = {name: np.mean(each, axis=0) * scale + mean for name, each in found.items()}
-    known = ~np.isnan(panel.hidden(first.rate, first.seed).values)
+    known = ~np.isnan(panel.hidden(rate, first.seed).values)
     return Forecasts(reported.values, known, cases, _training_days(panel), reported.names)
 
 
@@ -216,10 +234,3 @@ def _units(reported: NDArray[np.float64], standardised: NDArray[np.float64]) -> 
 def _graphs(panel: Panel, lags: int) -> SnapshotGraphs:
     """The same object for all masks: what methods derive from the graphs is kept in it."""
     return SnapshotGraphs(tuple(panel.weights[day] for day in panel.windows(lags).days))
-
-
-@lru_cache(maxsize=1)
-def _latest_problem(rate: float, seed: int, causal: bool) -> TemporalProblem:
-    # Initialisations of one mask come one after another.
-    dataset = dataset_name(rate, causal=causal)
-    return problem(load(causal=causal), rate, seed, dataset=dataset)

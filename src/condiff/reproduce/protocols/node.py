@@ -1,10 +1,13 @@
-"""The paper's protocol for node classification: largest component, scaled features, 20 / 30 / rest nodes a class."""
+"""The paper's protocol for node classification: largest component, scaled features, 20 / 30 / rest nodes per class."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,16 +16,27 @@ import torch
 from condiff.errors import InvalidInputError
 from condiff.graph import Graph
 from condiff.readers.node import NodeDataset, largest_component
-from condiff.reproduce.baselines.node.method import NodeMethod
+from condiff.reproduce import figures
+from condiff.reproduce.baselines.node.method import NodeMethod, Outcome
 from condiff.reproduce.baselines.node.problem import NodeProblem
+from condiff.reproduce.baselines.registry import Registry
 from condiff.reproduce.datasets.graphs import load_graph
-from condiff.reproduce.memory import peak_memory
-from condiff.reproduce.runs import Run
-from condiff.reproduce.splits import Split
-from condiff.reproduce.store import Key
+from condiff.reproduce.protocol import Case, Job, Options, Protocol, option
+from condiff.reproduce.protocols import PROTOCOLS
+from condiff.reproduce.rows import Row
+from condiff.reproduce.runs import Condition, Run
+from condiff.reproduce.splits import (
+    TRAIN_PER_CLASS,
+    VALIDATION_PER_CLASS,
+    Split,
+    random_splits,
+    read_splits,
+    write_splits,
+)
 
-#: What the paper reports.
-METRIC = "accuracy"
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 #: Nodes and undirected edges of the largest components, as in the paper's table.
 SIZES = {"cora": (2485, 5069), "citeseer": (2120, 3679), "pubmed": (19717, 44324)}
 
@@ -96,58 +110,126 @@ def problem(dataset: NodeDataset, split: Split) -> NodeProblem:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class NodeJob:
-    """One method on one split from one initialisation."""
+@dataclass(frozen=True, kw_only=True)
+class NodeOptions(Options):
+    """What ``condiff reproduce node`` can be asked."""
 
-    source: str
-    dataset: str
-    fingerprint: str
-    name: str
-    method: NodeMethod
-    seed: int
-    split: Split
-    init: int
+    targets: tuple[str, ...] = option(
+        help="cora, citeseer, pubmed; GRAPH.npz, or a folder with edges.csv and nodes.csv.",
+        metavar="GRAPH...",
+        argument=True,
+    )
+    splits: int = option(10, "Random splits; 100 in the paper.", low=1)
+    inits: int = option(2, "Random initialisations of each split; 20 in the paper.", low=1)
+    train_per_class: int = option(TRAIN_PER_CLASS, "Training nodes per class.", low=1)
+    validation_per_class: int = option(VALIDATION_PER_CLASS, "Validation nodes per class.", low=1)
+    import_splits: Path | None = option(None, "Take the splits of this file instead of drawing them.", metavar="FILE")
+    export_splits: Path | None = option(None, "Write the splits, all node numbers of them, as JSON.", metavar="FILE")
 
-    @property
-    def key(self) -> Key:
-        """What the run is known by."""
-        identity = f"{self.fingerprint}/{self.split.hash}"
-        return Key("node", self.dataset, self.name, self.method.settings(), self.seed, self.init, identity)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if named := [target for target in self.targets if target in PROTOCOLS]:
+            raise InvalidInputError(f"{named[0]} is a benchmark of its own: condiff reproduce {named[0]} ...")
+        if (self.import_splits or self.export_splits) and len(self.targets) > 1:
+            raise InvalidInputError("splits are of one graph: give one graph with --import-splits or --export-splits")
 
-    def run(self) -> Run:
-        """Train and test; the same job gives the same predictions wherever it runs."""
-        dataset = load(self.source)
+
+class Node(Protocol):
+    """Node classification on the largest component of a graph.
+
+    Its condition has the training and validation nodes per class; None where imported splits have no such number.
+    """
+
+    name = "node"
+    title = "Node classification"
+    about = "Classify the nodes of citation graphs, or of a graph of yours, from a few labels per class."
+    examples = (
+        "condiff reproduce node cora",
+        "condiff reproduce node cora citeseer --method COIN,GCN,APPNP --splits 20 --inits 5",
+        "condiff reproduce node my_graph.npz --method all --train-per-class 5 --validation-per-class 5",
+    )
+    options = NodeOptions
+    metrics = ("accuracy",)
+
+    def registry(self) -> Registry[NodeMethod]:
+        from condiff.reproduce.baselines.node import REGISTRY
+
+        return REGISTRY
+
+    def cases(self, options: NodeOptions) -> list[Case]:
+        return [
+            case
+            for target in options.targets
+            for case in dict.fromkeys(case_of(target, split) for split in self._drawn(target, options).values())
+        ]
+
+    def splits(self, case: Case, options: NodeOptions) -> dict[int, Split]:
+        drawn = self._drawn(case.source, options)
+        if options.export_splits:
+            dataset = load(case.source)
+            write_splits(options.export_splits, drawn, dataset.name, dataset.labels)
+        # Imported splits may be of several sizes.
+        return {seed: split for seed, split in drawn.items() if case_of(case.source, split) == case}
+
+    def _drawn(self, source: str, options: NodeOptions) -> dict[int, Split]:
+        labels = load(source).labels
+        if options.import_splits:
+            return read_splits(options.import_splits, labels)
+        sizes = options.train_per_class, options.validation_per_class
+        return _random_splits(source, options.splits, *sizes)
+
+    def problem(self, case: Case, seed: int, split: Split) -> NodeProblem:
+        return problem(load(case.source), split)
+
+    def solve(self, job: Job, problem: NodeProblem) -> Outcome:
         # One seed for each pair, far from those of neighbouring pairs.
-        seed = int(np.random.SeedSequence([self.seed, self.init]).generate_state(1)[0])
-        with peak_memory() as peak:
-            outcome = self.method.solve(_latest_problem(self.source, self.split), seed)
-        right = outcome.scores.argmax(-1).numpy() == dataset.labels
-        metrics = {
-            METRIC: 100 * float(right[self.split.test].mean()),
-            "validation_accuracy": 100 * float(right[self.split.validation].mean()),
+        seed = int(np.random.SeedSequence([job.seed, job.init]).generate_state(1)[0])
+        outcome: Outcome = job.method.solve(problem, seed)
+        return outcome
+
+    def measure(self, job: Job, outcome: Outcome) -> dict[str, float]:
+        right = outcome.scores.argmax(-1).numpy() == load(job.case.source).labels
+        return {
+            "accuracy": 100 * float(right[job.split.test].mean()),
+            "validation_accuracy": 100 * float(right[job.split.validation].mean()),
         }
-        return self.key.run(metrics, epochs=outcome.epochs, seconds=outcome.seconds, memory_mb=peak.megabytes)
+
+    def describe(self, dataset: str, condition: Condition) -> tuple[str, ...]:
+        usual = {"train_per_class": TRAIN_PER_CLASS, "validation_per_class": VALIDATION_PER_CLASS}
+        if dict(condition) in ({}, usual):
+            sizes = ""
+        elif None in condition.values():
+            sizes = "imported splits"
+        else:
+            sizes = f"{condition['train_per_class']} + {condition['validation_per_class']} nodes per class"
+        title = dataset.capitalize() if dataset in SIZES else dataset
+        return (title, sizes) if sizes else (title,)
+
+    def draw(self, jobs: Sequence[Job], runs: Sequence[Run], rows: Sequence[Row], folder: Path) -> None:
+        figures.accuracy_intervals(rows, folder / "accuracy.png")
+        figures.time_complexity(rows, folder / "time.png")
+        figures.memory_bars(rows, folder / "memory.png")
 
 
-def jobs(source: str, methods: dict[str, NodeMethod], splits: dict[int, Split], inits: int) -> list[NodeJob]:
-    """Every method on every split from every initialisation, split by split, so that all methods advance together."""
+def case_of(source: str, split: Split) -> Case:
+    """A graph with splits of this size."""
     dataset = load(source)
-    known = fingerprint(dataset)
-    return [
-        NodeJob(source, dataset.name, known, name, method, seed, split, init)
-        for seed, split in splits.items()
-        for name, method in methods.items()
-        for init in range(inits)
-    ]
+    train, validation = (_per_class(dataset, part) for part in (split.train, split.validation))
+    condition = Condition(train_per_class=train, validation_per_class=validation)
+    return Case(dataset.name, condition, _fingerprint(source), source)
 
 
-# The problem of the last split: initialisations of one split come one after another.
-_latest: tuple[str, str, NodeProblem] | None = None
+def _per_class(dataset: NodeDataset, nodes: NDArray[np.int64]) -> int | None:
+    counts = np.unique(np.bincount(dataset.labels[nodes], minlength=dataset.n_classes))
+    return int(counts[0]) if len(counts) == 1 else None
 
 
-def _latest_problem(source: str, split: Split) -> NodeProblem:
-    global _latest
-    if _latest is None or _latest[:2] != (source, split.hash):
-        _latest = (source, split.hash, problem(load(source), split))
-    return _latest[2]
+@lru_cache(maxsize=4)
+def _fingerprint(source: str) -> str:
+    return fingerprint(load(source))
+
+
+@lru_cache(maxsize=4)
+def _random_splits(source: str, number: int, train: int, validation: int) -> dict[int, Split]:
+    labels = load(source).labels
+    return random_splits(labels, number, train_per_class=train, validation_per_class=validation)

@@ -1,10 +1,12 @@
-"""The paper's protocol for prostate cancers: twenty labelled patients, and the others to be told apart."""
+"""The paper's protocol for prostate cancers: twenty labelled patients, and the others to be classified."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,26 +14,27 @@ import torch
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from condiff.errors import InvalidInputError
+from condiff.reproduce import figures
+from condiff.reproduce.baselines.registry import Registry
 from condiff.reproduce.baselines.tabular.method import Outcome, TabularMethod
 from condiff.reproduce.baselines.tabular.problem import TabularProblem
 from condiff.reproduce.curves import curve_points
 from condiff.reproduce.datasets import prostate as source
 from condiff.reproduce.datasets import reactome
 from condiff.reproduce.datasets.gene_table import GeneTable
-from condiff.reproduce.memory import peak_memory
-from condiff.reproduce.runs import Run
+from condiff.reproduce.genes import leading_alterations
+from condiff.reproduce.pairs import paired, pairs_texts
+from condiff.reproduce.protocol import Case, Job, Options, Protocol, option
+from condiff.reproduce.rows import Row
+from condiff.reproduce.runs import Condition, Run
 from condiff.reproduce.splits import Split
-from condiff.reproduce.store import Key
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
     from numpy.typing import NDArray
 
-#: The paper's name for these splits in its table.
-DATASET = "p1000-20-train"
-#: What the paper reports, and the one to follow a sweep by.
-METRICS = ("accuracy", "roc_auc", "auprc")
-METRIC = METRICS[0]
+#: The paper's name for its table.
+PUBLISHED = "p1000-20-train"
 #: Splits that were published, and initialisations of each in the paper.
 SPLITS = INITS = 10
 TRAIN, VALIDATION = 20, 100
@@ -97,7 +100,7 @@ def problem(table: GeneTable, split: Split, hierarchy: tuple[sp.csr_array, ...] 
         labels[part] = table.labels[part]
     train, validation, test = (torch.from_numpy(part) for part in (split.train, split.validation, split.test))
     known = torch.from_numpy(labels)
-    return TabularProblem(DATASET, table.features, len(table.kinds), known, train, validation, test, hierarchy)
+    return TabularProblem("p1000", table.features, len(table.kinds), known, train, validation, test, hierarchy)
 
 
 def fingerprint(table: GeneTable) -> str:
@@ -109,34 +112,71 @@ def fingerprint(table: GeneTable) -> str:
     return digest.hexdigest()[:16]
 
 
-@dataclass(frozen=True, eq=False)
-class ProstateJob:
-    """One method on one split from one initialisation."""
+@dataclass(frozen=True, kw_only=True)
+class ProstateOptions(Options):
+    """What ``condiff reproduce prostate`` can be asked."""
 
-    fingerprint: str
-    name: str
-    method: TabularMethod
-    seed: int
-    split: Split
-    init: int
+    splits: int = option(SPLITS, "Splits: the ten that were published, from then on random ones.", low=1)
+    inits: int = option(INITS, "Random initialisations of each split, as many as in the paper.", low=1)
 
-    @property
-    def key(self) -> Key:
-        """What the run is known by."""
-        identity = f"{self.fingerprint}/{self.split.hash}"
-        return Key("prostate", DATASET, self.name, self.method.settings(), self.seed, self.init, identity)
 
-    def solve(self) -> Outcome:
-        """Train and score; the same job gives the same scores wherever it runs."""
+class Prostate(Protocol):
+    """Which prostate cancers are metastatic, from the alterations of genes.
+
+    Its condition has the numbers of patients to ``train`` and to validate.
+    """
+
+    name = "prostate"
+    title = "Prostate cancer"
+    about = "Predict which prostate cancers have spread, from the gene alterations of twenty labelled patients."
+    examples = (
+        "condiff reproduce prostate",
+        "condiff reproduce prostate --method LR,AdaBoost,P-NET,COIN --splits 5 --inits 2",
+    )
+    options = ProstateOptions
+    metrics = ("accuracy", "roc_auc", "auprc")
+
+    def registry(self) -> Registry[TabularMethod]:
+        from condiff.reproduce.baselines.tabular import REGISTRY
+
+        return REGISTRY
+
+    def cases(self, options: ProstateOptions) -> list[Case]:
+        return [case_of()]
+
+    def splits(self, case: Case, options: ProstateOptions) -> dict[int, Split]:
+        return splits(options.splits)
+
+    def problem(self, case: Case, seed: int, split: Split) -> TabularProblem:
+        return problem(load(), split, pathways())
+
+    def solve(self, job: Job, problem: TabularProblem) -> Outcome:
         # The initialisation is the seed, the same on every split, as for the paper's authors.
-        return self.method.solve(_latest_problem(self.split), self.init)
+        outcome: Outcome = job.method.solve(problem, job.init)
+        return outcome
 
-    def run(self) -> Run:
-        """Train, score, and compare with the truth of the test patients."""
-        with peak_memory() as peak:
-            outcome = self.solve()
-        metrics = measured(load().labels[self.split.test], outcome, self.split.test)
-        return self.key.run(metrics, epochs=outcome.epochs, seconds=outcome.seconds, memory_mb=peak.megabytes)
+    def measure(self, job: Job, outcome: Outcome) -> dict[str, float]:
+        return measured(load().labels[job.split.test], outcome, job.split.test)
+
+    def describe(self, dataset: str, condition: Condition) -> tuple[str, ...]:
+        return dataset.upper(), f"{condition.get('train', TRAIN)} training patients"
+
+    def published_as(self, dataset: str, condition: Condition) -> tuple[str, str | None] | None:
+        return (PUBLISHED, None) if condition.get("train") == TRAIN else None
+
+    def draw(self, jobs: Sequence[Job], runs: Sequence[Run], rows: Sequence[Row], folder: Path) -> None:
+        for name in self.metrics:
+            figures.accuracy_intervals([row for row in rows if row.metric == name], folder / f"{name}.png")
+        figures.roc_and_pr_curves(runs, folder / "curves.png")
+        figures.gene_bars(leading_alterations(load(), 10), folder / "genes.png")
+
+    def texts(self, runs: Sequence[Run]) -> dict[str, str]:
+        return pairs_texts(paired(runs, self.metrics))
+
+
+def case_of() -> Case:
+    """The patients under the published splits' numbers of them."""
+    return Case("p1000", Condition(train=TRAIN, validation=VALIDATION), fingerprint(load()))
 
 
 def measured(truth: NDArray[np.int64], outcome: Outcome, patients: NDArray[np.int64]) -> dict[str, float]:
@@ -148,25 +188,3 @@ def measured(truth: NDArray[np.int64], outcome: Outcome, patients: NDArray[np.in
         "auprc": float(average_precision_score(truth, scores)),
         **curve_points(truth, scores),
     }
-
-
-def jobs(methods: dict[str, TabularMethod], splits: dict[int, Split], inits: int = INITS) -> list[ProstateJob]:
-    """Every method on every split from every initialisation, split by split, so that all methods advance together."""
-    known = fingerprint(load())
-    return [
-        ProstateJob(known, name, method, seed, split, init)
-        for seed, split in splits.items()
-        for name, method in methods.items()
-        for init in range(inits)
-    ]
-
-
-# The problem of the last split: initialisations of one split come one after another.
-_latest: tuple[str, TabularProblem] | None = None
-
-
-def _latest_problem(split: Split) -> TabularProblem:
-    global _latest
-    if _latest is None or _latest[0] != split.hash:
-        _latest = (split.hash, problem(load(), split, pathways()))
-    return _latest[1]

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
-import tempfile
-from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -90,21 +87,5 @@ def _rows(path: Path) -> list[Row]:
 
 
 def _runs(path: Path) -> tuple[list[Run], list[dict[str, Any]]]:
-    # Opening a store prepares it for writing, and would touch a file that is only to be looked at: look at a copy.
-    with tempfile.TemporaryDirectory(prefix="condiff-report-") as folder:
-        copy = Path(folder) / STORE
-        try:
-            _copy(path, copy)
-        except sqlite3.Error as error:
-            raise InvalidFileError(f"{path} cannot be read as a store of runs ({error})") from error
-        with Store(copy) as store:
-            return store.runs(), store.makers()
-
-
-def _copy(path: Path, target: Path) -> None:
-    log = path.with_name(f"{path.name}-wal")
-    # Only where a sweep is going on is there a log to be read too; else the file is all, and nothing is put beside it.
-    how = "mode=ro" if log.is_file() and log.stat().st_size else "immutable=1"
-    place = f"{path.resolve().as_uri()}?{how}"
-    with closing(sqlite3.connect(place, uri=True)) as source, closing(sqlite3.connect(target)) as found:
-        source.backup(found)
+    with Store.snapshot(path) as store:
+        return store.runs(), store.makers()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import statistics
 from collections import defaultdict
 from collections.abc import Sequence
@@ -30,19 +29,13 @@ from condiff.reproduce.curves import mean_curve
 from condiff.reproduce.figures.methods import SIDE_BY_SIDE, Sample, draw_boxes
 from condiff.reproduce.figures.times import draw_score_against_time
 from condiff.reproduce.metrics import metric
+from condiff.reproduce.protocols import PROTOCOLS, protocol
 from condiff.reproduce.report.folders import Results
 from condiff.reproduce.rows import Row, dataset_title, labels
 from condiff.reproduce.runs import Run
 from condiff.reproduce.tables import Grid, lay_out
 
-_TASKS = {
-    "node": "Node classification",
-    "covid": "COVID-19 in England",
-    "prostate": "Prostate cancer",
-    "fewshot": "Few-shot classification",
-}
 _OURS = "COIN"
-_MISSING = re.compile(r"-\d+(\.\d+)?-missing")
 # Beyond this many data sets each has its details folded away.
 _UNFOLDED = 3
 # More settings of one method than this are a sweep, shown along an axis and not line by line.
@@ -53,7 +46,7 @@ def results_report(found: Results) -> Report:
     """The report of a results folder."""
     tasks = list(dict.fromkeys(row.task for row in found.rows))
     methods = {row.method for row in found.rows}
-    datasets = {(row.task, row.dataset) for row in found.rows}
+    datasets = {(row.task, row.dataset, row.condition) for row in found.rows}
     runs = len(found.runs) or max(row.runs for row in found.rows)
     lede = (
         f"{runs:,} runs of {_count(len(methods), 'method')} on {_count(len(datasets), 'data set')}. "
@@ -64,13 +57,13 @@ def results_report(found: Results) -> Report:
     for task in tasks:
         rows = [row for row in found.rows if row.task == task]
         own = [run for run in found.runs if run.task == task]
-        prefix = f"{_TASKS.get(task, task)}: " if len(tasks) > 1 else ""
+        prefix = f"{_task_title(task)}: " if len(tasks) > 1 else ""
         cards += _cards(rows)
         sections += [Section(prefix + title, blocks) for title, blocks in _TaskReport(rows, own).sections() if blocks]
     if found.claims:
         sections.append(Section("Claims", [_claims(found.claims)]))
     sections.append(Section("How it was made", _provenance(found)))
-    title = ", ".join(_TASKS.get(task, task) for task in tasks)
+    title = ", ".join(_task_title(task) for task in tasks)
     return Report(title, f"Results in {found.name}", lede, cards[:8], sections)
 
 
@@ -183,14 +176,14 @@ class _TaskReport:
         return title, blocks
 
     def boxes(self, rows: Sequence[Row], title: str) -> Picture | None:
-        values: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+        values: dict[tuple[object, ...], list[float]] = defaultdict(list)
         judged = rows[0].judged
         for run in self.runs:
             if rows[0].metric in run.metrics:
-                values[run.dataset, run.method, _key(run.settings)].append(run.metrics[rows[0].metric])
+                values[run.dataset, run.condition, run.method, _key(run.settings)].append(run.metrics[rows[0].metric])
         samples = []
         for row, label in zip(rows, labels(rows), strict=True):
-            if found := values.get((row.dataset, row.method, _key(row.settings))):
+            if found := values.get((row.dataset, row.condition, row.method, _key(row.settings))):
                 samples.append(Sample(label, tuple(found), row.published, row.published_std))
         if not any(len(sample.values) > 1 for sample in samples):
             return None
@@ -245,14 +238,14 @@ class _TaskReport:
 
     def missing(self) -> list[Picture]:
         """The error against what is missing, where that was varied."""
-        rows = [row for row in self.rows if _MISSING.search(row.dataset)]
+        rows = [row for row in self.rows if "missing" in row.condition]
         # The paper's variant and the causal one each have a panel, where at least three rates were run.
-        variants = [[row for row in rows if row.dataset.endswith("-causal") == causal] for causal in (False, True)]
-        shown = [row for some in variants if len({row.dataset for row in some}) > 2 for row in some]
+        variants = [[row for row in rows if bool(row.condition.get("causal")) == causal] for causal in (False, True)]
+        shown = [row for some in variants if len({row.condition for row in some}) > 2 for row in some]
         if not shown:
             return []
         judged = shown[0].judged
-        last = [row for row in shown if row.dataset == shown[-1].dataset and row.mean is not None]
+        last = [row for row in shown if row.place == shown[-1].place and row.mean is not None]
         order = sorted(last, key=lambda row: row.mean or 0.0, reverse=judged.higher_is_better)
         title = f"{judged.title.capitalize()} against missing data"
         about = f"Lines of {len(last)} methods. At the right end {order[0].method} is best"
@@ -260,10 +253,11 @@ class _TaskReport:
         return [picture(figures.draw_missing(shown), title, about, f"{title}. Bands: one standard error over masks.")]
 
     def balance(self) -> list[Picture]:
-        if not (names := figures.with_and_without_balance(self.rows)):
+        if not (pairs := figures.with_and_without_balance(self.rows)):
             return []
+        names = [dataset_title(self.task, dataset, condition) for (dataset, condition, _), _ in pairs]
         title = "From balanced to unbalanced queries"
-        about = f"What every method loses on {', '.join(names)} where the classes' shares of the queries are drawn."
+        about = f"What every method loses on {'; '.join(names)} where the classes' shares of the queries are drawn."
         return [picture(figures.draw_balance(self.rows), title, about, f"{title}. {about}")]
 
     def curves(self) -> list[Picture]:
@@ -317,6 +311,10 @@ def _provenance(found: Results) -> list[Block]:
         columns = [Column("command", "text"), Column("runs"), Column("date", "text"), Column("versions", "text")]
         blocks.append(Table("Every command that made runs.", columns, rows))
     return blocks or [Text("The folder does not record what made it.")]
+
+
+def _task_title(task: str) -> str:
+    return protocol(task).title if task in PROTOCOLS else task
 
 
 def _best_of(grid: Grid) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from typing import Any
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from condiff.reproduce.baselines.fewshot import METHODS, REGISTRY, method
 from condiff.reproduce.baselines.fewshot.method import FewShotMethod, shots_of
 from condiff.reproduce.baselines.fewshot.problem import FewShotProblem
 from condiff.reproduce.published import methods as published_methods
+from condiff.reproduce.runs import Condition
 
 
 def test_the_methods_on_fixed_features_of_the_paper_have_its_names() -> None:
@@ -28,23 +30,21 @@ def test_the_methods_on_fixed_features_of_the_paper_have_its_names() -> None:
 def test_a_method_is_a_frozen_dataclass_of_plain_settings(name: str) -> None:
     kind = method(name)
     assert issubclass(kind, FewShotMethod)
-    made = kind.recommended("cub-1shot")
+    made = kind.recommended("cub")
     assert type(made) is kind
     assert json.loads(json.dumps(made.settings())) == json.loads(json.dumps(dataclasses.asdict(made)))
     hash(made)
 
 
 def test_settings_follow_the_shots() -> None:
-    assert (shots_of("cub-1shot"), shots_of("omniglot-conv4-20way-5shot-unbalanced"), shots_of("x")) == (1, 5, 1)
-    layers = {
-        name: REGISTRY.chosen("COIN", name)["COIN"].settings()["layers"]
-        for name in ("cub-resnet18-1shot", "mini-wrn28_10-5shot", "tiered-resnet18-5shot", "tiered-resnet18-1shot")
-    }
-    assert list(layers.values()) == [10, 4, 2, 10]
-    smoothing = [REGISTRY.chosen("LaplacianShot", f"cub-{n}shot")["LaplacianShot"].settings() for n in (1, 5)]
-    assert [each["smoothing"] for each in smoothing] == [0.7, 0.3]
-    diffused = [REGISTRY.chosen("Diff-ResNet", f"cub-{n}shot")["Diff-ResNet"].settings() for n in (1, 5)]
-    assert [each["layers"] for each in diffused] == [6, 2]
+    def chosen(method: str, dataset: str, shots: int) -> dict[str, Any]:
+        return REGISTRY.chosen(method, dataset, condition=Condition(shots=shots))[method].settings()
+
+    assert (shots_of(Condition(shots=5)), shots_of(Condition())) == (5, 1)
+    places = [("cub", 1), ("mini", 5), ("tiered", 5), ("tiered", 1)]
+    assert [chosen("COIN", dataset, shots)["layers"] for dataset, shots in places] == [10, 4, 2, 10]
+    assert [chosen("LaplacianShot", "cub", shots)["smoothing"] for shots in (1, 5)] == [0.7, 0.3]
+    assert [chosen("Diff-ResNet", "cub", shots)["layers"] for shots in (1, 5)] == [6, 2]
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -17,6 +17,7 @@ from condiff.graph.batch import kernel_laplacians
 from condiff.model import COIN as Network
 from condiff.reproduce.baselines.fewshot.method import BatchedMethod, shots_of
 from condiff.reproduce.baselines.fewshot.problem import Tasks
+from condiff.reproduce.runs import NO_CONDITION, Condition
 from condiff.training import FEW_SHOT, Problem, Training, fit
 
 if TYPE_CHECKING:
@@ -52,8 +53,8 @@ class COIN(BatchedMethod):
         check_diffusion(self.layers, self.strength)
 
     @classmethod
-    def recommended(cls, dataset: str) -> Self:
-        if shots_of(dataset) == 1:
+    def recommended(cls, dataset: str, condition: Condition = NO_CONDITION) -> Self:
+        if shots_of(condition) == 1:
             return cls()
         return cls(layers=2 if dataset.startswith("tiered") else 4)
 

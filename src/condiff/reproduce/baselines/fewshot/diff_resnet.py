@@ -27,6 +27,7 @@ from condiff.errors import InvalidInputError
 from condiff.reproduce.baselines.fewshot.coin import check_diffusion, diffusion_matrix
 from condiff.reproduce.baselines.fewshot.method import BatchedMethod, shots_of
 from condiff.reproduce.baselines.fewshot.problem import Tasks
+from condiff.reproduce.runs import NO_CONDITION, Condition
 from condiff.training import FEW_SHOT, Training
 from condiff.training.engines.gram import in_blocks
 
@@ -67,8 +68,8 @@ class DiffResNet(BatchedMethod):
             raise InvalidInputError(f"Diff-ResNet's fit is for sgd, not {self.training.optimiser}")
 
     @classmethod
-    def recommended(cls, dataset: str) -> Self:
-        return cls(layers=6 if shots_of(dataset) == 1 else 2)
+    def recommended(cls, dataset: str, condition: Condition = NO_CONDITION) -> Self:
+        return cls(layers=6 if shots_of(condition) == 1 else 2)
 
     @property
     def iterations(self) -> int:

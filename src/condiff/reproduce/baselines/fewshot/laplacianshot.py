@@ -13,6 +13,7 @@ from condiff.reproduce.baselines.fewshot.bd_cspn import rectified
 from condiff.reproduce.baselines.fewshot.method import BatchedMethod, shots_of
 from condiff.reproduce.baselines.fewshot.problem import Tasks, squared_distances
 from condiff.reproduce.baselines.method import check_counts
+from condiff.reproduce.runs import NO_CONDITION, Condition
 
 if TYPE_CHECKING:
     from typing import Self
@@ -50,8 +51,8 @@ class LaplacianShot(BatchedMethod):
         check_counts(n_neighbors=self.n_neighbors, steps=self.steps)
 
     @classmethod
-    def recommended(cls, dataset: str) -> Self:
-        return cls(smoothing=0.7 if shots_of(dataset) == 1 else 0.3)
+    def recommended(cls, dataset: str, condition: Condition = NO_CONDITION) -> Self:
+        return cls(smoothing=0.7 if shots_of(condition) == 1 else 0.3)
 
     @property
     def iterations(self) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from condiff import kernels
 from condiff.errors import InvalidInputError
 from condiff.reproduce.baselines.fewshot.problem import FewShotProblem, Tasks
 from condiff.reproduce.baselines.method import Method
+from condiff.reproduce.runs import Condition
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class FewShotMethod(Method):
-    """A method for few-shot tasks; the name that settings are recommended for tells the shots, as in ``cub-5shot``."""
+    """A method for few-shot tasks; settings may be recommended for a number of ``shots`` in the condition."""
 
     @abstractmethod
     def solve(self, problem: FewShotProblem, seed: int) -> Outcome:
@@ -84,7 +84,6 @@ class BatchedMethod(FewShotMethod):
         return outcomes
 
 
-def shots_of(dataset: str) -> int:
-    """The number of labelled examples a class in a name such as ``cub-5shot``; 1 where it tells none."""
-    found = re.search(r"(\d+)shot", dataset)
-    return int(found[1]) if found else 1
+def shots_of(condition: Condition) -> int:
+    """The number of labelled examples per class; 1 where the condition has none."""
+    return int(condition.get("shots") or 1)

@@ -14,6 +14,7 @@ from condiff.graph.sparse import SparseMatrix
 from condiff.reproduce.baselines.node.method import NetworkMethod, NodeNetwork
 from condiff.reproduce.baselines.node.ode import Solver, chebyshev_sum, linear_weights
 from condiff.reproduce.baselines.node.problem import NodeProblem
+from condiff.reproduce.runs import NO_CONDITION, Condition
 from condiff.training.settings import NODE, Training
 
 _TRAINING = replace(NODE, optimiser="rmsprop", learning_rate=0.00147)
@@ -64,7 +65,7 @@ class CGNN(NetworkMethod):
             raise InvalidInputError(f"self_weight must be positive, not {self.self_weight}")
 
     @classmethod
-    def recommended(cls, dataset: str) -> CGNN:
+    def recommended(cls, dataset: str, condition: Condition = NO_CONDITION) -> CGNN:
         if dataset == "citeseer":
             training = replace(NODE, optimiser="rmsprop", learning_rate=0.00298)
             return cls(training, self_weight=0.459, rate=0.936, time=17.1)

@@ -16,6 +16,7 @@ from condiff.errors import StepSizeWarning
 from condiff.model import COIN as Network
 from condiff.reproduce.baselines.node.method import NodeMethod, Outcome
 from condiff.reproduce.baselines.node.problem import NodeProblem
+from condiff.reproduce.runs import NO_CONDITION, Condition
 from condiff.training import NODE, Problem, Training, fit
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class COIN(NodeMethod):
     training: Training = NODE
 
     @classmethod
-    def recommended(cls, dataset: str) -> Self:
+    def recommended(cls, dataset: str, condition: Condition = NO_CONDITION) -> Self:
         decay = _WEIGHT_DECAY.get(dataset, NODE.weight_decay)
         return cls(strength=_STRENGTH.get(dataset, 0.35), training=replace(NODE, weight_decay=decay))
 

@@ -16,6 +16,7 @@ from condiff.reproduce.baselines.node.label_propagation import one_hot
 from condiff.reproduce.baselines.node.method import Outcome
 from condiff.reproduce.baselines.node.mlp import MLP
 from condiff.reproduce.baselines.node.problem import NodeProblem
+from condiff.reproduce.runs import NO_CONDITION, Condition
 
 if TYPE_CHECKING:
     from typing import Self
@@ -56,8 +57,8 @@ class CorrectAndSmooth(MLP):
     scale: float | None = None
 
     @classmethod
-    def recommended(cls, dataset: str) -> Self:
-        plain = super().recommended(dataset)
+    def recommended(cls, dataset: str, condition: Condition = NO_CONDITION) -> Self:
+        plain = super().recommended(dataset, condition)
         correction, smoothing = _CHOSEN.get(dataset, (plain.correction, plain.smoothing))
         return replace(plain, correction=correction, smoothing=smoothing)
 

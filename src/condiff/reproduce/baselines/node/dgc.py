@@ -19,6 +19,7 @@ from condiff.reproduce.baselines.node.field import PerPart
 from condiff.reproduce.baselines.node.method import NetworkMethod, NodeNetwork
 from condiff.reproduce.baselines.node.problem import NodeProblem
 from condiff.reproduce.baselines.node.spectral import Filter, once_per_graph
+from condiff.reproduce.runs import NO_CONDITION, Condition
 from condiff.training.settings import NODE, Training
 
 #: Terminal time, steps, learning rate and weight decay of the authors' script.
@@ -59,7 +60,7 @@ class DGC(NetworkMethod):
             )
 
     @classmethod
-    def recommended(cls, dataset: str) -> Self:
+    def recommended(cls, dataset: str, condition: Condition = NO_CONDITION) -> Self:
         if dataset not in _AUTHORS:
             return cls()
         terminal_time, steps, rate, decay = _AUTHORS[dataset]

@@ -18,6 +18,7 @@ from condiff.reproduce.baselines.method import check_probabilities
 from condiff.reproduce.baselines.node.method import NetworkMethod, NodeNetwork
 from condiff.reproduce.baselines.node.problem import NodeProblem
 from condiff.reproduce.baselines.node.spectral import symmetric_product
+from condiff.reproduce.runs import NO_CONDITION, Condition
 
 #: Step size, layers and dropout of the authors' comparison.
 _AUTHORS = {"cora": (0.25, 20, 0.25), "citeseer": (0.2, 20, 0.35), "pubmed": (0.4, 10, 0.3)}
@@ -58,7 +59,7 @@ class DiffResNet(NetworkMethod):
         check_probabilities(dropout=self.dropout)
 
     @classmethod
-    def recommended(cls, dataset: str) -> Self:
+    def recommended(cls, dataset: str, condition: Condition = NO_CONDITION) -> Self:
         if dataset not in _AUTHORS:
             return cls()
         step_size, layers, dropout = _AUTHORS[dataset]

@@ -14,6 +14,7 @@ from condiff.reproduce.baselines.method import check_counts, check_probabilities
 from condiff.reproduce.baselines.node.method import NetworkMethod, NodeNetwork
 from condiff.reproduce.baselines.node.problem import NodeProblem
 from condiff.reproduce.baselines.node.spectral import symmetric_product
+from condiff.reproduce.runs import NO_CONDITION, Condition
 from condiff.training.settings import NODE, Training
 
 #: Layers and weight decay of the authors' script, except for Citeseer's decay. Theirs is 1, for a fixed number of
@@ -56,7 +57,7 @@ class Difformer(NetworkMethod):
         check_probabilities(dropout=self.dropout)
 
     @classmethod
-    def recommended(cls, dataset: str) -> Self:
+    def recommended(cls, dataset: str, condition: Condition = NO_CONDITION) -> Self:
         if dataset not in _AUTHORS:
             return cls()
         layers, decay = _AUTHORS[dataset]

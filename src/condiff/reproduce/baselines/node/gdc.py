@@ -20,6 +20,7 @@ from condiff.reproduce.baselines.node.field import Field, FieldNetwork
 from condiff.reproduce.baselines.node.method import HiddenLayerMethod, NodeNetwork
 from condiff.reproduce.baselines.node.problem import NodeProblem
 from condiff.reproduce.baselines.node.spectral import Filter, once_per_graph
+from condiff.reproduce.runs import NO_CONDITION, Condition
 from condiff.training.settings import NODE, Training
 
 Kernel = Literal["pagerank", "heat"]
@@ -84,7 +85,7 @@ class GDC(HiddenLayerMethod):
             raise InvalidInputError(f"GDC's neighbours must be at least 1, not {self.neighbours}")
 
     @classmethod
-    def recommended(cls, dataset: str) -> Self:
+    def recommended(cls, dataset: str, condition: Condition = NO_CONDITION) -> Self:
         if dataset not in _AUTHORS:
             return cls()
         teleport, neighbours, threshold, decay = _AUTHORS[dataset]

@@ -15,6 +15,7 @@ from condiff.graph.sparse import Pattern, SparseMatrix
 from condiff.reproduce.baselines.node.method import NetworkMethod, NodeNetwork
 from condiff.reproduce.baselines.node.ode import Solver, linear_weights, power_sum
 from condiff.reproduce.baselines.node.problem import NodeProblem
+from condiff.reproduce.runs import NO_CONDITION, Condition
 from condiff.training.settings import NODE, Training
 
 _TRAINING = replace(NODE, optimiser="adamax", learning_rate=0.0229, weight_decay=0.00508)
@@ -77,7 +78,7 @@ class GRAND(NetworkMethod):
             raise InvalidInputError(f"{self.heads} heads do not divide attention_width {self.attention_width}")
 
     @classmethod
-    def recommended(cls, dataset: str) -> GRAND:
+    def recommended(cls, dataset: str, condition: Condition = NO_CONDITION) -> GRAND:
         if dataset == "citeseer":
             return cls(
                 Training("adam", 0.00864, weight_decay=0.1),

@@ -20,6 +20,7 @@ from condiff.reproduce.baselines.node.field import PerPart
 from condiff.reproduce.baselines.node.method import HiddenLayerMethod, NodeNetwork
 from condiff.reproduce.baselines.node.problem import NodeProblem
 from condiff.reproduce.baselines.node.spectral import Filter, once_per_graph, symmetric_product
+from condiff.reproduce.runs import NO_CONDITION, Condition
 
 #: Heat time and threshold.
 _AUTHORS = {"cora": (3.5, 1e-4), "citeseer": (4.5, 1e-5), "pubmed": (3.0, 1e-5)}
@@ -57,7 +58,7 @@ class GraphHeat(HiddenLayerMethod):
             raise InvalidInputError(f"GraphHeat's threshold must be positive, not {self.threshold}")
 
     @classmethod
-    def recommended(cls, dataset: str) -> Self:
+    def recommended(cls, dataset: str, condition: Condition = NO_CONDITION) -> Self:
         if dataset not in _AUTHORS:
             return cls()
         heat_time, threshold = _AUTHORS[dataset]

@@ -15,6 +15,7 @@ from condiff.reproduce.baselines.method import check_counts
 from condiff.reproduce.baselines.node.field import PerPart
 from condiff.reproduce.baselines.node.method import NetworkMethod, NodeNetwork
 from condiff.reproduce.baselines.node.problem import NodeProblem
+from condiff.reproduce.runs import NO_CONDITION, Condition
 from condiff.training.settings import NODE, Training
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class SGC(NetworkMethod):
         check_counts(steps=self.steps)
 
     @classmethod
-    def recommended(cls, dataset: str) -> Self:
+    def recommended(cls, dataset: str, condition: Condition = NO_CONDITION) -> Self:
         method = cls()
         decay = _WEIGHT_DECAY.get(dataset, method.training.weight_decay)
         return replace(method, training=replace(method.training, weight_decay=decay))

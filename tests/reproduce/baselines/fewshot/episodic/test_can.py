@@ -186,10 +186,10 @@ def test_gradients_reach_everything() -> None:
 
 
 def test_settings_of_the_authors() -> None:
-    assert CAN.recommended("mini-conv4-episodic-1shot") == CAN()
+    assert CAN.recommended("mini") == CAN()
     assert CAN().training.schedule(1000).milestones == (7, 8, 9)
-    assert CAN.recommended("tiered-conv4-episodic-5shot").training.drop_at == (1 / 4, 1 / 2, 3 / 4)
-    assert not CAN.recommended("omniglot-conv4-episodic-1shot").training.augment
+    assert CAN.recommended("tiered").training.drop_at == (1 / 4, 1 / 2, 3 / 4)
+    assert not CAN.recommended("omniglot").training.augment
 
 
 @pytest.mark.parametrize(

@@ -182,7 +182,7 @@ def test_training_lowers_both_losses() -> None:
 
 
 def test_settings() -> None:
-    drawings, birds = CCRot.recommended("omniglot-conv4-episodic-1shot"), CCRot.recommended("cub-conv4-episodic-5shot")
+    drawings, birds = CCRot.recommended("omniglot"), CCRot.recommended("cub")
     assert (drawings.all_rotations, birds.all_rotations) == (False, True)
     assert (drawings.training.augment, birds.training.augment) == (False, True)
     schedule = dataclasses.replace(birds.training, episodes=26_000).schedule(1000)

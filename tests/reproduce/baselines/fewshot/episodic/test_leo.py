@@ -16,6 +16,7 @@ from torch.nn import functional
 from condiff.errors import InvalidInputError
 from condiff.reproduce.baselines.fewshot.episodic.leo import LEO, LatentNetwork
 from condiff.reproduce.pretraining.episodic import seeded
+from condiff.reproduce.runs import Condition
 
 TASK = episode(5, shots=2, noise=1.0)
 
@@ -248,11 +249,11 @@ def test_orders_and_names_do_not_matter() -> None:
 
 
 def test_recommended_settings() -> None:
-    one, five = (LEO.recommended(f"cub-conv4-episodic-{shots}shot") for shots in (1, 5))
+    one, five = (LEO.recommended("cub", Condition(shots=shots)) for shots in (1, 5))
     assert one == LEO()
     assert (five.training.learning_rate, five.divergence, five.dropout) == (4.102361e-4, 0.466387, 0.300299)
-    assert LEO.recommended("tiered-5shot").orthogonality == 2.481216e-2
-    assert not LEO.recommended("omniglot-conv4-episodic-1shot").training.augment
+    assert LEO.recommended("tiered", Condition(shots=5)).orthogonality == 2.481216e-2
+    assert not LEO.recommended("omniglot").training.augment
 
 
 @pytest.mark.parametrize(

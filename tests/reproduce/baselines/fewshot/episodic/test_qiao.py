@@ -193,7 +193,7 @@ def test_training_lowers_the_loss() -> None:
 
 
 def test_settings() -> None:
-    drawings, birds = Qiao.recommended("omniglot-conv4-episodic-1shot"), Qiao.recommended("cub-conv4-episodic-5shot")
+    drawings, birds = Qiao.recommended("omniglot"), Qiao.recommended("cub")
     assert (drawings.training.augment, birds.training.augment) == (False, True)
     assert (birds.training.ways, birds.training.shots, birds.training.queries) == (80, 1, 1)
     Qiao(mean_share=1.0)

@@ -15,8 +15,9 @@ from torch.nn import functional
 
 from condiff.errors import InvalidInputError
 from condiff.reproduce.baselines.fewshot.episodic.method import MetaTraining
-from condiff.reproduce.baselines.fewshot.episodic.tadam import TADAM, Condition, ConditionedNetwork, Residual
+from condiff.reproduce.baselines.fewshot.episodic.tadam import TADAM, ConditionedNetwork, Conditioning, Residual
 from condiff.reproduce.pretraining.episodic import Episode, OnEpisodes, seeded
+from condiff.reproduce.runs import Condition
 
 TASK = episode(5, shots=2, others=6, noise=1.0)
 
@@ -60,7 +61,7 @@ def test_the_residual_networks() -> None:
 def test_a_condition_scales_and_shifts_channels() -> None:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        part, maps, task = Condition(4, 2), torch.randn(2, 4, 3, 3), torch.randn(4)
+        part, maps, task = Conditioning(4, 2), torch.randn(2, 4, 3, 3), torch.randn(4)
     torch.testing.assert_close(part(maps, task), maps)  # multipliers begin at zero
     with torch.no_grad():
         part.scale_multiplier.fill_(0.5)
@@ -241,12 +242,12 @@ def test_orders_and_names_do_not_matter() -> None:
 def test_recommended_settings() -> None:
     shapes = {}
     for shots in (1, 5, 10):
-        training = TADAM.recommended(f"cub-conv4-episodic-{shots}shot").training
+        training = TADAM.recommended("cub", Condition(shots=shots)).training
         shapes[shots] = training.per_step, training.queries
     assert shapes == {1: (5, 2), 5: (2, 6), 10: (1, 13)}
-    assert TADAM.recommended("cub-1shot") == TADAM()
+    assert TADAM.recommended("cub") == TADAM()
     assert TADAM().training.schedule(100).milestones == (50, 58, 67)
-    assert not TADAM.recommended("omniglot-conv4-episodic-5shot").training.augment
+    assert not TADAM.recommended("omniglot").training.augment
 
 
 @pytest.mark.parametrize(

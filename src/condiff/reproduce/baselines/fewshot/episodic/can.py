@@ -14,6 +14,7 @@ from condiff.errors import InvalidInputError
 from condiff.reproduce.baselines.fewshot.episodic.method import EpisodicMethod, MetaTraining, class_means, suited
 from condiff.reproduce.baselines.method import check_counts
 from condiff.reproduce.pretraining.episodic import Episode, EpisodicNetwork, ImageShape
+from condiff.reproduce.runs import NO_CONDITION, Condition
 
 if TYPE_CHECKING:
     from typing import Self
@@ -87,7 +88,7 @@ class CAN(EpisodicMethod):
             raise InvalidInputError(f"share must be from 0 to 1, not {self.share!r}")
 
     @classmethod
-    def recommended(cls, dataset: str) -> Self:
+    def recommended(cls, dataset: str, condition: Condition = NO_CONDITION) -> Self:
         if dataset.split("-")[0] == "tiered":
             return cls(replace(_SCHEDULE, drop_at=(1 / 4, 1 / 2, 3 / 4)))
         return cls(suited(_SCHEDULE, dataset))

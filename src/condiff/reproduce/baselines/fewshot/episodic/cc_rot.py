@@ -21,6 +21,7 @@ from condiff.reproduce.baselines.fewshot.episodic.method import (
 )
 from condiff.reproduce.baselines.fewshot.transforms import normalised
 from condiff.reproduce.pretraining.episodic import Episode, EpisodicNetwork, ImageShape
+from condiff.reproduce.runs import NO_CONDITION, Condition
 
 if TYPE_CHECKING:
     from typing import Self
@@ -89,7 +90,7 @@ class CCRot(EpisodicMethod):
             raise InvalidInputError(f"scale must be positive and finite, not {self.scale!r}")
 
     @classmethod
-    def recommended(cls, dataset: str) -> Self:
+    def recommended(cls, dataset: str, condition: Condition = NO_CONDITION) -> Self:
         return cls(suited(_SCHEDULE, dataset), all_rotations=not is_omniglot(dataset))
 
     def build(self, image_shape: ImageShape, ways: int, shots: int, base_classes: int = 0) -> EpisodicNetwork:

@@ -17,6 +17,7 @@ from condiff.reproduce.baselines.fewshot.problem import squared_distances
 from condiff.reproduce.baselines.method import check_probabilities
 from condiff.reproduce.pretraining.base_classes import PretrainedNetwork
 from condiff.reproduce.pretraining.episodic import Episode, ImageShape
+from condiff.reproduce.runs import NO_CONDITION, Condition
 
 if TYPE_CHECKING:
     from typing import Self
@@ -63,9 +64,9 @@ class FEAT(PretrainedMethod):
                 raise InvalidInputError(f"{name} must be positive and finite, not {getattr(self, name)!r}")
 
     @classmethod
-    def recommended(cls, dataset: str) -> Self:
+    def recommended(cls, dataset: str, condition: Condition = NO_CONDITION) -> Self:
         training = suited(_SCHEDULE, dataset)
-        if shots_of(dataset) == 1:
+        if shots_of(condition) == 1:
             return cls(training)
         return cls(training, temperature=32.0, second_temperature=64.0, balance=0.1)
 

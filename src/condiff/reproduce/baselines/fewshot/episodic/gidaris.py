@@ -20,6 +20,7 @@ from condiff.reproduce.baselines.fewshot.episodic.method import (
 from condiff.reproduce.baselines.fewshot.transforms import normalised
 from condiff.reproduce.pretraining.base_classes import PretrainedNetwork
 from condiff.reproduce.pretraining.episodic import Episode, ImageShape
+from condiff.reproduce.runs import NO_CONDITION, Condition
 
 if TYPE_CHECKING:
     from typing import Self
@@ -57,7 +58,7 @@ class Gidaris(PretrainedMethod):
     attention_scale: float = 10.0
 
     @classmethod
-    def recommended(cls, dataset: str) -> Self:
+    def recommended(cls, dataset: str, condition: Condition = NO_CONDITION) -> Self:
         return cls(suited(_SCHEDULE, dataset))
 
     def build(self, image_shape: ImageShape, ways: int, shots: int, base_classes: int = 0) -> PretrainedNetwork:

@@ -17,6 +17,7 @@ from condiff.reproduce.baselines.fewshot.transforms import normalised
 from condiff.reproduce.baselines.method import check_counts, check_probabilities
 from condiff.reproduce.pretraining.base_classes import PretrainedNetwork
 from condiff.reproduce.pretraining.episodic import Episode, ImageShape
+from condiff.reproduce.runs import NO_CONDITION, Condition
 
 if TYPE_CHECKING:
     from typing import Self
@@ -101,9 +102,9 @@ class LEO(PretrainedMethod):
                 raise InvalidInputError(f"{name} must be finite and not negative, not {getattr(self, name)!r}")
 
     @classmethod
-    def recommended(cls, dataset: str) -> Self:
+    def recommended(cls, dataset: str, condition: Condition = NO_CONDITION) -> Self:
         rate, dropout, divergence, code_penalty, weight_penalty, orthogonality = _FOUND[
-            dataset.lower().startswith("tiered"), shots_of(dataset) == 1
+            dataset.lower().startswith("tiered"), shots_of(condition) == 1
         ]
         return cls(
             replace(suited(_SCHEDULE, dataset), learning_rate=rate),

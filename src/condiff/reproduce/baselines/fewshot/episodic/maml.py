@@ -14,6 +14,7 @@ from condiff.errors import InvalidInputError
 from condiff.reproduce.baselines.fewshot.episodic.method import EpisodicMethod, MetaTraining, is_omniglot
 from condiff.reproduce.baselines.method import check_counts
 from condiff.reproduce.pretraining.episodic import EpisodicNetwork, ImageShape
+from condiff.reproduce.runs import NO_CONDITION, Condition
 
 if TYPE_CHECKING:
     from typing import Self
@@ -56,7 +57,7 @@ class MAML(EpisodicMethod):
             raise InvalidInputError(f"inner_rate must be positive and finite, not {self.inner_rate!r}")
 
     @classmethod
-    def recommended(cls, dataset: str) -> Self:
+    def recommended(cls, dataset: str, condition: Condition = NO_CONDITION) -> Self:
         if is_omniglot(dataset):
             return cls(MetaTraining(per_step=4, queries=5, augment=False), inner_rate=0.1)
         return cls()

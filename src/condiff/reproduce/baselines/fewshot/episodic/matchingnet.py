@@ -13,6 +13,7 @@ from condiff.reproduce.baselines.fewshot.episodic.method import EpisodicMethod, 
 from condiff.reproduce.baselines.fewshot.transforms import normalised
 from condiff.reproduce.baselines.method import check_counts
 from condiff.reproduce.pretraining.episodic import Episode, EpisodicNetwork, ImageShape
+from condiff.reproduce.runs import NO_CONDITION, Condition
 
 if TYPE_CHECKING:
     from typing import Self
@@ -51,7 +52,7 @@ class MatchingNet(EpisodicMethod):
             check_counts(steps=self.steps)
 
     @classmethod
-    def recommended(cls, dataset: str) -> Self:
+    def recommended(cls, dataset: str, condition: Condition = NO_CONDITION) -> Self:
         return cls(suited(_SCHEDULE, dataset))
 
     def build(self, image_shape: ImageShape, ways: int, shots: int, base_classes: int = 0) -> EpisodicNetwork:

@@ -20,6 +20,7 @@ from condiff.reproduce.baselines.fewshot.episodic.method import (
 from condiff.reproduce.baselines.fewshot.episodic.quadratic import solve_bounded
 from condiff.reproduce.baselines.method import check_probabilities
 from condiff.reproduce.pretraining.episodic import Episode, EpisodicNetwork, ImageShape
+from condiff.reproduce.runs import NO_CONDITION, Condition
 
 if TYPE_CHECKING:
     from typing import Self
@@ -72,7 +73,7 @@ class MetaOptNet(EpisodicMethod):
                 raise InvalidInputError(f"{name} must be positive and finite, not {getattr(self, name)!r}")
 
     @classmethod
-    def recommended(cls, dataset: str) -> Self:
+    def recommended(cls, dataset: str, condition: Condition = NO_CONDITION) -> Self:
         return cls(replace(_SCHEDULE, shots=5, augment=False) if is_omniglot(dataset) else _SCHEDULE)
 
     def build(self, image_shape: ImageShape, ways: int, shots: int, base_classes: int = 0) -> EpisodicNetwork:

@@ -125,8 +125,8 @@ class EpisodicMethod(Method):
 
 
 def is_omniglot(dataset: str) -> bool:
-    """Whether settings are asked for Omniglot, by names such as ``omniglot-conv4-episodic-1shot``."""
-    return dataset.split("-")[0] == "omniglot"
+    """Whether settings are asked for Omniglot."""
+    return dataset == "omniglot"
 
 
 def suited(training: MetaTraining, dataset: str) -> MetaTraining:

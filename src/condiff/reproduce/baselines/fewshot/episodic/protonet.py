@@ -11,6 +11,7 @@ from condiff.reproduce.baselines.fewshot.episodic.method import EpisodicMethod, 
 from condiff.reproduce.baselines.fewshot.method import shots_of
 from condiff.reproduce.baselines.fewshot.problem import squared_distances
 from condiff.reproduce.pretraining.episodic import EpisodicNetwork, ImageShape
+from condiff.reproduce.runs import NO_CONDITION, Condition
 
 if TYPE_CHECKING:
     from typing import Self
@@ -30,10 +31,10 @@ class ProtoNet(EpisodicMethod):
     training: MetaTraining = _SCHEDULE
 
     @classmethod
-    def recommended(cls, dataset: str) -> Self:
+    def recommended(cls, dataset: str, condition: Condition = NO_CONDITION) -> Self:
         if is_omniglot(dataset):
             return cls(MetaTraining(drop_every=2000, ways=60, queries=5, augment=False))
-        return cls(MetaTraining(drop_every=2000, ways=30 if shots_of(dataset) == 1 else 20))
+        return cls(MetaTraining(drop_every=2000, ways=30 if shots_of(condition) == 1 else 20))
 
     def build(self, image_shape: ImageShape, ways: int, shots: int, base_classes: int = 0) -> EpisodicNetwork:
         return PrototypeNetwork(image_shape)

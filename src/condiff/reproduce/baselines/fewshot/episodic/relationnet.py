@@ -14,6 +14,7 @@ from condiff.reproduce.baselines.fewshot.episodic.method import EpisodicMethod, 
 from condiff.reproduce.baselines.fewshot.method import shots_of
 from condiff.reproduce.baselines.method import check_counts
 from condiff.reproduce.pretraining.episodic import Episode, EpisodicNetwork, ImageShape
+from condiff.reproduce.runs import NO_CONDITION, Condition
 
 if TYPE_CHECKING:
     from typing import Self
@@ -48,8 +49,8 @@ class RelationNet(EpisodicMethod):
         check_counts(hidden=self.hidden)
 
     @classmethod
-    def recommended(cls, dataset: str) -> Self:
-        one = shots_of(dataset) == 1
+    def recommended(cls, dataset: str, condition: Condition = NO_CONDITION) -> Self:
+        one = shots_of(condition) == 1
         if is_omniglot(dataset):
             return cls(MetaTraining(drop_every=100_000, queries=19 if one else 15, augment=False))
         return cls(MetaTraining(drop_every=100_000, queries=15 if one else 10))

@@ -13,6 +13,7 @@ from torch.nn import functional
 from condiff.reproduce.baselines.fewshot.episodic.method import EpisodicMethod, MetaTraining, suited
 from condiff.reproduce.baselines.method import check_counts
 from condiff.reproduce.pretraining.episodic import Episode, EpisodicNetwork, ImageShape
+from condiff.reproduce.runs import NO_CONDITION, Condition
 
 if TYPE_CHECKING:
     from typing import Self
@@ -47,7 +48,7 @@ class SNAIL(EpisodicMethod):
         check_counts(filters=self.filters, width=self.width)
 
     @classmethod
-    def recommended(cls, dataset: str) -> Self:
+    def recommended(cls, dataset: str, condition: Condition = NO_CONDITION) -> Self:
         return cls(suited(_SCHEDULE, dataset))
 
     def build(self, image_shape: ImageShape, ways: int, shots: int, base_classes: int = 0) -> EpisodicNetwork:

@@ -22,6 +22,7 @@ from condiff.reproduce.baselines.fewshot.method import shots_of
 from condiff.reproduce.baselines.method import check_counts
 from condiff.reproduce.pretraining.base_classes import PretrainedNetwork
 from condiff.reproduce.pretraining.episodic import Episode, ImageShape
+from condiff.reproduce.runs import NO_CONDITION, Condition
 
 if TYPE_CHECKING:
     from typing import Self
@@ -104,8 +105,8 @@ class TADAM(PretrainedMethod):
             raise InvalidInputError(f"penalty must be finite and not negative, not {self.penalty!r}")
 
     @classmethod
-    def recommended(cls, dataset: str) -> Self:
-        shots = shots_of(dataset)
+    def recommended(cls, dataset: str, condition: Condition = NO_CONDITION) -> Self:
+        shots = shots_of(condition)
         per_step, queries = (5, 2) if shots < 5 else (2, 6) if shots < 10 else (1, 13)
         return cls(replace(suited(_SCHEDULE, dataset), per_step=per_step, queries=queries))
 
@@ -123,7 +124,7 @@ class ConditionedNetwork(PretrainedNetwork):
         self.settings = settings
         self.base = nn.Linear(64, base_classes)
         self.scale = nn.Parameter(torch.full((1,), settings.scale))
-        self.conditions = nn.ModuleList(Condition(64, settings.layers) for _ in self.encoder.blocks)
+        self.conditions = nn.ModuleList(Conditioning(64, settings.layers) for _ in self.encoder.blocks)
         # Kept with the weights, so that a training that was stopped goes on with the right probability.
         self.register_buffer("seen", torch.zeros((), dtype=torch.int64))
 
@@ -192,7 +193,7 @@ class ConditionedNetwork(PretrainedNetwork):
             nn.utils.clip_grad_norm_(value, _LARGEST)
 
 
-class Condition(nn.Module):
+class Conditioning(nn.Module):
     """Scales and shifts of channels that a task asks for: the TEN of one block."""
 
     def __init__(self, width: int, layers: int) -> None:

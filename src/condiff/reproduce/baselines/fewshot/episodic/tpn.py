@@ -13,6 +13,7 @@ from condiff.errors import InvalidInputError
 from condiff.reproduce.baselines.fewshot.episodic.method import EpisodicMethod, MetaTraining, one_hot, suited
 from condiff.reproduce.baselines.method import check_counts
 from condiff.reproduce.pretraining.episodic import Episode, EpisodicNetwork, ImageShape
+from condiff.reproduce.runs import NO_CONDITION, Condition
 
 if TYPE_CHECKING:
     from typing import Self
@@ -50,7 +51,7 @@ class TPN(EpisodicMethod):
             raise InvalidInputError(f"alpha must be at least 0 and below 1, not {self.alpha!r}")
 
     @classmethod
-    def recommended(cls, dataset: str) -> Self:
+    def recommended(cls, dataset: str, condition: Condition = NO_CONDITION) -> Self:
         return cls(suited(_SCHEDULE, dataset))
 
     def build(self, image_shape: ImageShape, ways: int, shots: int, base_classes: int = 0) -> EpisodicNetwork:

@@ -1,0 +1,281 @@
+"""What an application of the paper is, and the one job that serves all of them.
+
+A :class:`Protocol` says what there is to run: its options, its data and their conditions, its splits, the problem
+that a method sees, how a method is called and how its answer is measured. All else (keys, the store, worker processes,
+tables, the command line) is shared.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import AbstractContextManager
+from dataclasses import MISSING, dataclass, field, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, TypeAlias
+from typing import Protocol as Structure
+
+from condiff.errors import InvalidInputError
+from condiff.reproduce.baselines.method import Method
+from condiff.reproduce.baselines.registry import Registry
+from condiff.reproduce.memory import peak_memory
+from condiff.reproduce.rows import Row
+from condiff.reproduce.runs import NO_CONDITION, Condition, Key, Run
+
+#: Says in a line what is going on.
+Tell: TypeAlias = Callable[[str], None]
+#: Shows how many of how many pieces of something are done, while its context is open.
+Shown: TypeAlias = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
+
+
+def option(
+    default: Any = MISSING,
+    help: str = "",
+    *,
+    flag: str | None = None,
+    metavar: str | None = None,
+    low: float | None = None,
+    high: float | None = None,
+    argument: bool = False,
+) -> Any:
+    """A field of options: its default, and what the command line and :class:`Options` make of the rest.
+
+    Parameters
+    ----------
+    default
+        Where nothing is given; without one it must be given.
+    help, metavar
+        For the command's ``--help``.
+    flag
+        The option's name on the command line, where it is not the field's.
+    low, high
+        The range of a number, both ends included.
+    argument
+        Whether it is an argument of the command rather than an option.
+    """
+    about = {"help": help, "flag": flag, "metavar": metavar, "low": low, "high": high, "argument": argument}
+    return field(default=default, metadata=about)
+
+
+def flag_of(name: str, flag: str | None) -> str:
+    """How an option is typed."""
+    return flag or f"--{name.replace('_', '-')}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What every protocol can be asked; each adds its own. They are also the options of its command."""
+
+    method: str = option("COIN", "Methods, with commas between; 'all' for every one.", metavar="A,B|all")
+    changes: tuple[str, ...] = option(
+        (),
+        "Change a method's setting, such as COIN.layers=40 or training.weight_decay=0.01; repeatable.",
+        flag="--set",
+        metavar="[METHOD.]NAME=VALUE",
+    )
+
+    @property
+    def here_only(self) -> str:
+        """Why this cannot run on a cluster; empty where it can."""
+        return ""
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value, low, high = getattr(self, each.name), each.metadata["low"], each.metadata["high"]
+            if value is None or (low is None and high is None):
+                continue
+            if not (low is None or value >= low) or not (high is None or value <= high):
+                limits = f"at least {low}" if high is None else f"in {low} .. {high}"
+                raise InvalidInputError(f"{flag_of(each.name, each.metadata['flag'])} must be {limits}, not {value!r}")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One data set under one condition.
+
+    Attributes
+    ----------
+    dataset, condition
+        Under which runs are kept.
+    fingerprint
+        Of the data's content.
+    source
+        Where a worker process finds the data, as something hashable.
+    """
+
+    dataset: str
+    condition: Condition = NO_CONDITION
+    fingerprint: str = ""
+    source: Any = ""
+
+
+class Outcome(Structure):
+    """What every method hands over beside its answer: what that took."""
+
+    @property
+    def epochs(self) -> int: ...
+
+    @property
+    def seconds(self) -> float: ...
+
+
+class Protocol(ABC):
+    """An application: one file in ``protocols/`` and one line in its registry.
+
+    A protocol has no state of its own: jobs carry it to worker processes.
+    """
+
+    #: The name of the task in results, and of the command.
+    name: ClassVar[str]
+    #: How reports call it.
+    title: ClassVar[str]
+    #: What the command does, and how it is typed.
+    about: ClassVar[str]
+    examples: ClassVar[tuple[str, ...]]
+    options: ClassVar[type[Options]]
+    #: What tables show; the first is what a sweep is followed by.
+    metrics: ClassVar[tuple[str, ...]]
+
+    @abstractmethod
+    def registry(self) -> Registry[Any]:
+        """The methods."""
+
+    @abstractmethod
+    def cases(self, options: Any) -> list[Case]:
+        """The data sets and conditions that are asked for."""
+
+    @abstractmethod
+    def splits(self, case: Case, options: Any) -> Mapping[int, Any]:
+        """The splits of a case, by their seeds."""
+
+    def inits(self, options: Any) -> int:
+        """Initialisations of each split."""
+        return int(options.inits)
+
+    @abstractmethod
+    def problem(self, case: Case, seed: int, split: Any) -> Any:
+        """What a method may see."""
+
+    @abstractmethod
+    def solve(self, job: Job, problem: Any) -> Any:
+        """Call the job's method: an :class:`Outcome`, which depends on the job alone."""
+
+    @abstractmethod
+    def measure(self, job: Job, outcome: Any) -> dict[str, float]:
+        """Compare with the truth."""
+
+    def methods(self, case: Case, options: Any) -> Mapping[str, Method]:
+        """The methods that are asked for, with the settings that are recommended for the case."""
+        return self.registry().chosen(options.method, case.dataset, options.changes, case.condition)
+
+    def settings(self, job: Job) -> dict[str, Any]:
+        """Under which a run is kept."""
+        settings: dict[str, Any] = job.method.settings()
+        return settings
+
+    def identity(self, job: Job) -> str:
+        """Fingerprints of the data and the split: see :class:`~condiff.reproduce.runs.Key`."""
+        return f"{job.case.fingerprint}/{job.split.hash}"
+
+    def jobs(self, options: Any) -> list[Job]:
+        """All that is asked for, split by split, so that all methods advance together."""
+        return [
+            job
+            for case in self.cases(options)
+            for job in jobs(self, case, self.methods(case, options), self.splits(case, options), self.inits(options))
+        ]
+
+    def fetch(self, options: Any, shown: Shown) -> None:  # noqa: B027
+        """Bring what takes long, such as embedded images, into the cache, showing how it goes."""
+
+    def prepare(self, jobs: Sequence[Job], pool: Executor, tell: Tell) -> None:  # noqa: B027
+        """Make what these jobs need before any of them can run."""
+
+    def describe(self, dataset: str, condition: Condition) -> tuple[str, ...]:
+        """A data set and its condition in words, for headings, which leave out what all columns share."""
+        return (dataset, *(f"{name} {value}" for name, value in condition.items()))
+
+    def published_as(self, dataset: str, condition: Condition) -> tuple[str, str | None] | None:
+        """The data set of the paper's table, and the group of it to compare with; None where the paper has neither."""
+        return dataset, None
+
+    def draw(  # noqa: B027
+        self, jobs: Sequence[Job], runs: Sequence[Run], rows: Sequence[Row], folder: Path
+    ) -> None:
+        """Draw the pictures of all runs, and of the rows that sum them up, into a folder."""
+
+    def texts(self, runs: Sequence[Run]) -> dict[str, str]:
+        """Files to write beside the table, by name."""
+        return {}
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """One method on one split from one initialisation, of any protocol; it can be pickled."""
+
+    protocol: Protocol
+    case: Case
+    name: str
+    method: Any
+    seed: int
+    split: Any
+    init: int = 0
+
+    @cached_property
+    def key(self) -> Key:
+        """What the run is known by."""
+        names = self.protocol.name, self.case.dataset, self.name, self.protocol.settings(self)
+        return Key(*names, self.seed, self.init, self.protocol.identity(self), self.case.condition)
+
+    def solve(self) -> Any:
+        """The method's answer; the same job gives the same answer wherever it runs."""
+        return self.protocol.solve(self, _latest_problem(self))
+
+    def run(self) -> Run:
+        """Solve and measure."""
+        with peak_memory() as peak:
+            outcome: Outcome = self.solve()
+        metrics = self.protocol.measure(self, outcome)
+        return self.key.run(metrics, epochs=outcome.epochs, seconds=outcome.seconds, memory_mb=peak.megabytes)
+
+
+def jobs(
+    protocol: Protocol, case: Case, methods: Mapping[str, Method], splits: Mapping[int, Any], inits: int = 1
+) -> list[Job]:
+    """Every method on every split of a case from every initialisation."""
+    return [
+        Job(protocol, case, name, method, seed, split, init)
+        for seed, split in splits.items()
+        for name, method in methods.items()
+        for init in range(inits)
+    ]
+
+
+def splits_record(jobs: Iterable[Job]) -> list[dict[str, Any]]:
+    """The splits of jobs, one line each, for the record."""
+    found = {}
+    for job in jobs:
+        place = job.case.dataset, job.case.condition, job.seed
+        if place not in found:
+            found[place] = {
+                "dataset": job.case.dataset,
+                **job.case.condition,
+                "seed": job.seed,
+                "hash": getattr(job.split, "hash", ""),
+            }
+    return list(found.values())
+
+
+# The problem of the last split: initialisations of one split come one after another.
+_latest: tuple[tuple[object, ...], Any] | None = None
+
+
+def _latest_problem(job: Job) -> Any:
+    global _latest
+    split = getattr(job.split, "hash", job.split)
+    place = (type(job.protocol), job.case, job.seed, split)
+    if _latest is None or _latest[0] != place:
+        _latest = (place, job.protocol.problem(job.case, job.seed, job.split))
+    return _latest[1]

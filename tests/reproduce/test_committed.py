@@ -1,0 +1,67 @@
+"""The committed results: every value of every file is what its store gives, by the code as it is now."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from condiff.reproduce.results import STORE, headline
+from condiff.reproduce.rows import Row
+from condiff.reproduce.store import Store
+from condiff.reproduce.tables import latex, markdown
+
+FOLDERS = sorted(path.parent for path in (Path(__file__).parents[2] / "results").glob(f"*/{STORE}"))
+
+
+def known(row: Row) -> tuple[object, ...]:
+    return row.task, row.dataset, row.condition, row.method, row.metric, json.dumps(row.settings, sort_keys=True)
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_a_folder_shows_its_store(folder: Path) -> None:
+    written = [Row.from_dict(row) for row in json.loads((folder / "summary.json").read_text())]
+    with Store.snapshot(folder / STORE) as store:
+        rows = headline(store.runs(), {row.metric for row in written})
+    assert [known(row) for row in rows] == [known(row) for row in written]
+    with (folder / "summary.csv").open(newline="") as stream:
+        lines = list(csv.DictReader(stream))
+    for row, other, line in zip(rows, written, lines, strict=True):
+        assert row.condition
+        for name, value in row.to_dict().items():
+            found = json.loads(line[name]) if name in ("settings", "condition") else line[name]
+            if isinstance(value, float):  # sums may differ in the last digit elsewhere
+                assert other.to_dict()[name] == pytest.approx(value, rel=1e-12), (name, known(row))
+                assert float(found) == other.to_dict()[name]
+            else:
+                assert other.to_dict()[name] == value, (name, known(row))
+                assert found == ("" if value is None else value if isinstance(value, dict) else str(value))
+    text = (folder / "table.md").read_text()
+    assert text.startswith(markdown(rows) + "\n\nMade by ")
+    assert (folder / "table.tex").read_text().split("\n", 1)[1] == latex(rows)
+
+
+def test_every_folder_with_runs_is_here() -> None:
+    assert {folder.name for folder in FOLDERS} >= {"node", "covid", "prostate", "fewshot", "node-ablation"}
+
+
+def test_few_shot_values_are_intervals_over_tasks() -> None:
+    rows = json.loads((next(folder for folder in FOLDERS if folder.name == "fewshot") / "summary.json").read_text())
+    [row] = [
+        Row.from_dict(row)
+        for row in rows
+        if row["method"] == "COIN"
+        and row["condition"]
+        == {
+            "backbone": "efficientnet_lite0",
+            "concentration": None,
+            "episodic": False,
+            "queries": 15,
+            "shots": 1,
+            "ways": 5,
+        }
+    ]
+    assert (row.text(), row.noun) == ("82.31 ± 0.23", "task")
+    assert row.text("latex", bold=True) == r"\textbf{82.31} $\pm$ 0.23"
+    assert row.text("markdown", bold=True) == "**82.31** ± 0.23"
+    assert row.text("html", bold=True) == "<b>82.31</b> ± 0.23"
