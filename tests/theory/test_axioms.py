@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from condiff.errors import InvalidInputError
 from condiff.theory import AXIOMS, FunctionOperator, check_axioms, ornstein_uhlenbeck, residual, time_dependent
 from condiff.theory import function_axioms as axioms
+from condiff.theory.function_axioms import Box
 from condiff.theory.operators import Array, Function
-from condiff.theory.probes import Box
 from condiff.theory.zoo import get_entry
 
 BOX = Box(1)

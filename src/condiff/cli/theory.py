@@ -68,9 +68,9 @@ def generator_command(
     import numpy as np
 
     from condiff.errors import InvalidInputError
+    from condiff.theory.function_axioms import Box
     from condiff.theory.generator import recover, recover_on_graph
     from condiff.theory.operators import FunctionOperator
-    from condiff.theory.probes import Box
     from condiff.theory.zoo import get_entry
 
     entry = get_entry(name)

@@ -4,9 +4,16 @@ from condiff.theory.axioms import check_axioms
 from condiff.theory.feynman_kac import Equation, Solution, solve
 from condiff.theory.flows import GaussianFlow, constant_coefficients, ornstein_uhlenbeck, time_dependent
 from condiff.theory.generator import Generator, recover, recover_on_graph
-from condiff.theory.node_smoothing import SmoothedNodes
-from condiff.theory.nodewise import DiffusionOperator, Headed, LinearOperator, NodeNetwork
-from condiff.theory.operators import FunctionOperator, GraphOperator, Phases, Reversed
+from condiff.theory.operators import (
+    DiffusionOperator,
+    FunctionOperator,
+    GraphOperator,
+    Headed,
+    LinearOperator,
+    NodeNetwork,
+    Phases,
+    Reversed,
+)
 from condiff.theory.processes import (
     StochasticNetwork,
     dropout,
@@ -16,7 +23,7 @@ from condiff.theory.processes import (
     shake_shake,
     stochastic_depth,
 )
-from condiff.theory.smoothing import SmoothedClassifier
+from condiff.theory.smoothing import SmoothedClassifier, SmoothedNodes
 from condiff.theory.verdicts import AXIOMS, AxiomCheck, AxiomTable, Evidence
 
 __all__ = [

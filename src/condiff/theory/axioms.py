@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from condiff.errors import InvalidInputError
 from condiff.theory import function_axioms as over_space
+from condiff.theory.function_axioms import Box
 from condiff.theory.graph_axioms import GraphAxioms
 from condiff.theory.operators import FunctionOperator, GraphOperator, Operator
-from condiff.theory.probes import Box
 from condiff.theory.verdicts import AxiomTable
 
 

@@ -2,19 +2,118 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+import torch
 from numpy.typing import NDArray
 from scipy.stats import binom
 
 from condiff.errors import InvalidInputError
-from condiff.theory.certificates import Certificates, is_number
-from condiff.theory.multiple_testing import Correction, check_correction, rejected
-from condiff.theory.voting import Codes, Voter
+from condiff.graph import Laplacian, laplacian
+from condiff.model import COIN
+from condiff.theory.certificates import Certificates, Correction, check_correction, is_number, rejected
+
+Codes = NDArray[np.int64]
+
+
+class Voter:
+    """A base classifier that answers rows with positions in ``classes``.
+
+    Parameters
+    ----------
+    f
+        A fitted estimator with ``predict``, or a torch callable from a batch to class scores (m, classes) or to
+        classes (m,). A module is asked in evaluation mode, in its own precision and on its own device.
+    n_classes
+        Needed where neither ``f.classes_`` nor a table of scores tells it.
+    """
+
+    def __init__(self, f: Any, n_classes: int | None = None) -> None:
+        if n_classes is not None and (
+            isinstance(n_classes, bool) or not isinstance(n_classes, int | np.integer) or n_classes < 2
+        ):
+            raise InvalidInputError(f"n_classes must be a whole number, 2 or more, not {n_classes!r}")
+        self.is_estimator = callable(getattr(f, "predict", None))
+        if not self.is_estimator and not callable(f):
+            raise InvalidInputError(f"f must have a predict method or be callable, but is a {type(f).__name__}")
+        self.f = f
+        known = getattr(f, "classes_", None) if self.is_estimator else None
+        self.classes: NDArray[Any] | None = None
+        if known is not None:
+            self.classes = np.asarray(known)
+            if self.classes.ndim != 1 or (n_classes is not None and len(self.classes) != n_classes):
+                raise InvalidInputError(f"n_classes is {n_classes} but f.classes_ has the shape {self.classes.shape}")
+        elif n_classes is not None:
+            self.classes = np.arange(n_classes)
+
+    def __call__(self, rows: NDArray[np.float64]) -> Codes:
+        """The position in ``classes`` of the answer to each row."""
+        answers = np.asarray(self.f.predict(rows)) if self.is_estimator else _ask_torch(self.f, rows)
+        if answers.ndim == 2 and answers.shape[0] == len(rows) and not self.is_estimator:
+            return self._from_scores(answers)
+        if answers.shape != (len(rows),):
+            raise InvalidInputError(
+                f"f answered {len(rows)} rows with the shape {answers.shape}; expected a class a row"
+                + ("" if self.is_estimator else ", or scores of shape (rows, classes)")
+            )
+        return self._from_labels(answers)
+
+    def _from_scores(self, scores: NDArray[Any]) -> Codes:
+        if self.classes is None:
+            self.classes = np.arange(scores.shape[1])
+        if scores.shape[1] != len(self.classes) or scores.shape[1] < 2:
+            raise InvalidInputError(
+                f"f gives {scores.shape[1]} scores a row; expected one for each of {max(2, len(self.classes))} classes"
+            )
+        if np.isnan(scores).any():
+            raise InvalidInputError("f gives scores that are NaN")
+        return np.asarray(scores.argmax(axis=1))
+
+    def _from_labels(self, labels: NDArray[Any]) -> Codes:
+        if self.classes is None:
+            raise InvalidInputError("f answers with classes but does not say how many there are: give n_classes")
+        order = np.argsort(self.classes, kind="stable")
+        try:
+            place = np.searchsorted(self.classes, labels, sorter=order).clip(max=len(order) - 1)
+        except TypeError as error:
+            raise InvalidInputError(f"f answers with labels that are none of its classes {self.classes}") from error
+        codes = order[place]
+        foreign = self.classes[codes] != labels
+        if foreign.any():
+            answer = labels[foreign].tolist()[0]
+            raise InvalidInputError(f"f answers {answer!r}, which is none of its classes {self.classes}")
+        return np.asarray(codes)
+
+
+def _ask_torch(f: Callable[[torch.Tensor], Any], rows: NDArray[np.float64]) -> NDArray[Any]:
+    dtype, device = torch.get_default_dtype(), torch.device("cpu")
+    if isinstance(f, torch.nn.Module):
+        for parameter in f.parameters():
+            dtype, device = parameter.dtype, parameter.device
+            break
+    with torch.no_grad(), evaluating(f):
+        answers = f(torch.as_tensor(rows, dtype=dtype, device=device))
+    return answers.cpu().numpy() if isinstance(answers, torch.Tensor) else np.asarray(answers)
+
+
+@contextlib.contextmanager
+def evaluating(f: Any) -> Iterator[None]:
+    """A module, whole, in evaluation mode for a while."""
+    # Dropout or batch statistics would make a vote depend on more than its own row.
+    modules = [module for module in f.modules() if module.training] if isinstance(f, torch.nn.Module) else []
+    try:
+        for module in modules:
+            module.training = False
+        yield
+    finally:
+        for module in modules:
+            module.training = True
+
 
 #: Streams of noise that never meet.
 _PREDICTION, _SELECTION, _ESTIMATION = range(3)
@@ -205,3 +304,82 @@ class SmoothedClassifier:
         labels = classes[codes].astype(kind)
         labels[abstained] = nothing
         return labels
+
+
+# Nodes whose own share of the diffusion is computed at once.
+_AT_ONCE = 256
+
+
+class SmoothedNodes(SmoothedClassifier):
+    r"""A trained COIN as a function of one node's features; all other features and the edges stay as they are.
+
+    The diffusion is linear, :math:`u_K = P u_0`, so that the output at node :math:`i` is
+    :math:`P_{ii} \, u_0(x_i) + \sum_{j \ne i} P_{ij} \, u_0(x_j)`: noise on :math:`x_i` reaches the first term alone,
+    and a vote costs one pass of the base network, however large the graph.
+
+    Parameters
+    ----------
+    model
+        The network, with a softmax head, or a sigmoid head of one output.
+    x
+        Features of all nodes, (n, features).
+    graph
+        A Laplacian, a :class:`condiff.Graph` or the matrix L as a tensor, as :meth:`condiff.COIN.forward` takes it.
+    noise, options
+        As in :class:`SmoothedClassifier`; points are named by their node.
+    """
+
+    def __init__(self, model: COIN, x: Any, graph: Any, noise: float, **options: Any) -> None:
+        if not isinstance(model, COIN) or model.head == "identity":
+            raise InvalidInputError("model must be a COIN with a softmax or sigmoid head")
+        super().__init__(model, noise, **options)
+        self.model = model
+        parameter = next(model.parameters())
+        self._dtype, self._device = parameter.dtype, parameter.device
+        self.features = super()._read(x.to_dense().detach().cpu().numpy() if isinstance(x, torch.Tensor) else x)
+        self._operator: Laplacian = laplacian(graph, self._dtype, self._device)
+        if self._operator.n_nodes != len(self.features):
+            raise InvalidInputError(
+                f"the graph has {self._operator.n_nodes} nodes, but there are features of {len(self.features)}"
+            )
+        with torch.no_grad(), evaluating(model):
+            self._u0 = model.base(torch.as_tensor(self.features, dtype=self._dtype, device=self._device))
+            self._u = model.diffusion(self._u0, self._operator)
+        if model.head == "sigmoid" and self._u.shape[1] != 1:
+            raise InvalidInputError("with a sigmoid head, one output alone tells two classes apart")
+        self._voter.classes = np.arange(max(2, self._u.shape[1]))
+
+    def predict(self, nodes: Any = None, *, correction: Correction = "none") -> NDArray[Any]:
+        """As :meth:`SmoothedClassifier.predict`, for these nodes, or for all."""
+        return super().predict(nodes, correction=correction)
+
+    def certify(self, nodes: Any = None, *, correction: Correction = "none") -> Certificates:
+        """As :meth:`SmoothedClassifier.certify`, for these nodes, or for all."""
+        return super().certify(nodes, correction=correction)
+
+    def _read(self, X: Any) -> NDArray[np.float64]:
+        n = len(self.features)
+        nodes = np.arange(n) if X is None else np.atleast_1d(np.asarray(X))
+        if nodes.ndim != 1 or nodes.dtype.kind not in "iu" or not len(nodes) or nodes.min() < 0 or nodes.max() >= n:
+            raise InvalidInputError(f"nodes must be whole numbers from 0 to {n - 1}, at least one")
+        asked = torch.as_tensor(nodes.astype(np.int64), device=self._device)
+        self._own = torch.cat([self._share_of_itself(some) for some in asked.split(_AT_ONCE)])[:, None]
+        self._others = self._u[asked] - self._own * self._u0[asked]
+        return np.asarray(self.features[nodes])
+
+    def _share_of_itself(self, nodes: torch.Tensor) -> torch.Tensor:
+        """The diagonal entries of P, by diffusing a unit from each node."""
+        places = torch.arange(len(nodes), device=self._device)
+        unit = torch.zeros(len(self.features), len(nodes), dtype=self._dtype, device=self._device)
+        unit[nodes, places] = 1.0
+        with torch.no_grad(), evaluating(self.model):
+            spread: torch.Tensor = self.model.diffusion(unit, self._operator)
+        return spread[nodes, places]
+
+    def _vote(self, rows: NDArray[np.float64], owner: Codes) -> Codes:
+        of = torch.as_tensor(owner, device=self._device)
+        with torch.no_grad(), evaluating(self.model):
+            u0 = self.model.base(torch.as_tensor(rows, dtype=self._dtype, device=self._device))
+        u = self._others[of] + self._own[of] * u0
+        scores = torch.cat([1 - u, u], dim=1) if u.shape[1] == 1 else u
+        return np.asarray(scores.argmax(dim=1).cpu().numpy())

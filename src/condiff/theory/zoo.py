@@ -19,8 +19,19 @@ from condiff.errors import InvalidInputError, did_you_mean
 from condiff.graph import Graph, kernel_graph
 from condiff.theory.axioms import check_axioms
 from condiff.theory.flows import constant_coefficients
-from condiff.theory.nodewise import DiffusionOperator, Headed, LinearOperator, NodeNetwork
-from condiff.theory.operators import Array, Function, FunctionOperator, Operator, Phases, Reversed, layers_between
+from condiff.theory.operators import (
+    Array,
+    DiffusionOperator,
+    Function,
+    FunctionOperator,
+    Headed,
+    LinearOperator,
+    NodeNetwork,
+    Operator,
+    Phases,
+    Reversed,
+    layers_between,
+)
 from condiff.theory.processes import (
     StochasticNetwork,
     dropout,

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from condiff.theory.function_axioms import Box, Probes, climb
 from condiff.theory.operators import Array
-from condiff.theory.probes import Box, Probes, climb
 
 
 @settings(max_examples=25)
