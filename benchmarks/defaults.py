@@ -136,7 +136,7 @@ def run(job):
 def table(runs):
     """Markdown: one row for each data set and number of labels."""
     shown = [method for method in PEERS if any(r["method"] == method for r in runs)]
-    lines = [f"| data | labels a class | draws | {' | '.join(shown)} |", "|" + " --- |" * (len(shown) + 3)]
+    lines = [f"| data | labels per class | draws | {' | '.join(shown)} |", "|" + " --- |" * (len(shown) + 3)]
     for group, names in (("design", DESIGN), ("unseen", UNSEEN)):
         for name in names:
             for per_class in LABELS:

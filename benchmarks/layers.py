@@ -102,7 +102,7 @@ def main() -> None:
     torch.set_num_threads(1)
     operators = ordered_operators(make_points(asked.points).x)
     rows = []
-    print("columns   by         order            ms a layer   ratio   ordering s   layers to win back")
+    print("columns   by         order            ms per layer   ratio   ordering s   layers to win back")
     for columns in map(int, asked.columns.split(",")):
         for row in measure(operators, columns, asked.layers, asked.repeats):
             rows.append(row)

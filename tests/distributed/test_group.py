@@ -11,7 +11,7 @@ from condiff.errors import InvalidInputError
 def speak(ranks):
     summed = ranks.add_up(torch.tensor([1.0, 10.0]) * (ranks.rank + 1))
     rows = ranks.side_by_side(torch.tensor([ranks.rank, 7]))
-    told = [ranks.tell(content if ranks.first else None) for content in (b"news", b"", None)]
+    told = [ranks.broadcast(content if ranks.first else None) for content in (b"news", b"", None)]
     try:
         ranks.agree("the cupboard is bare" if ranks.first else None)
     except InvalidInputError as error:
@@ -47,7 +47,7 @@ def test_a_process_that_nobody_launched_is_alone(monkeypatch):
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     with joined() as ranks:
         assert (ranks.rank, ranks.size, ranks.first) == (0, 1, True)
-        assert ranks.tell(b"x") == b"x"
+        assert ranks.broadcast(b"x") == b"x"
         assert ranks.side_by_side(torch.ones(2)).shape == (1, 2)
         assert ranks.swap(torch.empty(0, 3), [0], [0]).shape == (0, 3)
         ranks.agree(None)

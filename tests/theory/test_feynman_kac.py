@@ -209,7 +209,7 @@ def test_three_dimensions_agree_with_samples() -> None:
         (lambda e, f: solve(e, f, 1.0, cells=3), "at least 4 cells"),
         (lambda e, f: solve(e, f, 1.0, lower=1.0, upper=0.0), "lower < upper"),
         (lambda e, f: solve(e, f, 1.0, boundary="open"), "boundary must be"),
-        (lambda e, f: solve(e, lambda x: x, 1.0), "one value a point"),
+        (lambda e, f: solve(e, lambda x: x, 1.0), "one value per point"),
     ],
 )
 def test_errors_say_what_is_wrong(call: Callable[..., object], message: str) -> None:

@@ -371,8 +371,8 @@ def test_points_that_cannot_be(X: Any, message: str) -> None:
         (lambda x: half_plane(x) + 1, 2, "answers 2, which is none of its classes"),
         (lambda x: x.sum(), 2, r"the shape \(\)"),
         (lambda x: scores(x) * torch.nan, None, "NaN"),
-        (scores, 3, "2 scores a row"),
-        (lambda x: x[:, :1], None, "1 scores a row"),
+        (scores, 3, "2 scores per row"),
+        (lambda x: x[:, :1], None, "1 scores per row"),
     ],
 )
 def test_answers_that_cannot_be(f: Any, n_classes: int | None, message: str) -> None:
@@ -495,7 +495,7 @@ def test_what_cannot_be_smoothed(x: np.ndarray) -> None:
         SmoothedNodes(network("identity"), x, ring(), 0.5)
     with pytest.raises(InvalidInputError, match="model must be a COIN"):
         SmoothedNodes(torch.nn.Linear(4, 2), x, ring(), 0.5)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInputError, match="one output alone"):
+    with pytest.raises(InvalidInputError, match="exactly one output"):
         SmoothedNodes(network("sigmoid", 2), x, ring(), 0.5)
     with pytest.raises(InvalidInputError, match="the graph has 12 nodes"):
         SmoothedNodes(network(), x[:5], ring(), 0.5)

@@ -82,7 +82,7 @@ class GeneWise(nn.Module):
         return out if self.shortcut is None else out + self.shortcut(h)
 
     def check_width(self, columns: int) -> None:
-        """Refuse inputs of another width than the network's."""
+        """Raise for inputs of another width than the network's."""
         genes, kinds = self.weight.shape
         if columns != genes * kinds:
             raise InvalidInputError(

@@ -39,7 +39,7 @@ def bench_scale(
         threads=threads,
         limit=limit,
         command=typed(),
-        tell=note,
+        report=note,
     )
     if any(row["points"] and row["status"] == "ok" for row in rows):
         from condiff.pages.canvas import save
@@ -63,13 +63,15 @@ def _table(rows: Sequence[dict[str, Any]]) -> Table:
         if row["status"] != "ok":
             table.add_row(row["method"], size, "-", "-", "-", "-", f"gave up: {row['reason']}")
             continue
-        told = ""
+        remark = ""
         if row["method"] == "products":
-            told = f"{row['bytes_a_second'] / 1e9:.1f} GB/s, {100 * row['share_of_triad']:.0f} % of a triad's"
+            remark = f"{row['bytes_a_second'] / 1e9:.1f} GB/s, {100 * row['share_of_triad']:.0f} % of a triad's"
         elif row["method"] == "COIN":
             parts = ("neighbours", "graph", "fit", "predict")
-            told = ", ".join(f"{part} {row[f'seconds_{part}']:.0f} s" for part in parts)
-            told += f"; recall {100 * row['recall']:.1f} %"
+            remark = ", ".join(f"{part} {row[f'seconds_{part}']:.0f} s" for part in parts)
+            remark += f"; recall {100 * row['recall']:.1f} %"
         shares = [f"{100 * row[field]:.2f} %" if field in row else "-" for field in ("accuracy", "best_accuracy")]
-        table.add_row(row["method"], size, f"{row['seconds']:.1f}", f"{row['memory_mb'] / 1024:.1f} GB", *shares, told)
+        table.add_row(
+            row["method"], size, f"{row['seconds']:.1f}", f"{row['memory_mb'] / 1024:.1f} GB", *shares, remark
+        )
     return table

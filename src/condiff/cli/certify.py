@@ -32,7 +32,7 @@ def command(
 ) -> None:
     """Show the step-size limits of a graph, and what a given strength does on it.
 
-    Explicit diffusion is stable up to 2 / lambda_max, and keeps probabilities ones up to 1 / max L_ii.
+    Explicit diffusion is stable up to 2 / lambda_max, and keeps probabilities valid up to 1 / max L_ii.
     Named graphs are reduced to their largest connected component, as in the paper.
 
     Example: [bold]condiff certify cora --strength 0.35[/bold]
@@ -87,7 +87,7 @@ def _show(dataset: NodeDataset, certificate: Certificate, strength: float | None
         return
     problem = certificate.problem(strength)
     if problem is None:
-        console.print(f"[green]strength {strength:g} is certified:[/green] {layers} layers keep probabilities ones")
+        console.print(f"[green]strength {strength:g} is certified:[/green] {layers} layers keep probabilities valid")
         return
     more = math.ceil(layers * strength / certificate.positivity_limit)
     console.print(f"[yellow]{problem}[/yellow]")

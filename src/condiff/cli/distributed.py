@@ -93,7 +93,7 @@ def shard(
 @app.command("fit")
 def fit(
     shards: _Shards,
-    out: Annotated[Path, typer.Argument(metavar="FIT", help="Folder of checkpoints; a fit that is there goes on.")],
+    out: Annotated[Path, typer.Argument(metavar="FIT", help="Folder of checkpoints; a fit that it holds is resumed.")],
     layers: Annotated[int, typer.Option(min=0, help="Diffusion layers.")] = 20,
     strength: Annotated[str, typer.Option(metavar="NUMBER|auto", help="Of each layer.")] = "auto",
     hidden: Annotated[str, typer.Option(metavar="NUMBER|input", help="Hidden width of the base network.")] = "input",
@@ -108,7 +108,7 @@ def fit(
     timeout: _Timeout = 300.0,
     json: _Json = False,
 ) -> None:
-    """Fit a COIN; the same command goes on from the last checkpoint, also with another number of ranks.
+    """Fit a COIN; the same command resumes from the last checkpoint, also with another number of ranks.
 
     Example: [bold]torchrun --nproc-per-node 2 -m condiff.distributed fit SHARDS FIT[/bold]
     """
@@ -163,7 +163,7 @@ def predict(
 
 
 def main() -> None:
-    """Run a command; what a user can mend is one line on standard error and exit code 2."""
+    """Run a command; what a user can fix is one line on standard error and exit code 2."""
     rank = os.environ.get("RANK")
     who = "condiff.distributed" if rank is None else f"condiff.distributed: rank {rank}"
     warnings.showwarning = lambda message, *_: print(f"{who}: warning: {message}", file=sys.stderr)
@@ -178,26 +178,26 @@ def main() -> None:
 
 @contextmanager
 def _job(timeout: float, folder: Path) -> Iterator[Any]:
-    """The ranks of the job; when one is lost, the others say from where a restart goes on."""
+    """The ranks of the job; when one is lost, the others say where a restart resumes."""
     import torch
 
     from condiff.distributed.group import RankLostError, joined
 
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
-    signal.signal(signal.SIGTERM, _told_to_stop)
+    signal.signal(signal.SIGTERM, _stopped)
     try:
         with joined(timeout) as ranks:
             yield ranks
     except RankLostError as error:
         raise RankLostError(
-            f"{error}; the job ends here, and the same command goes on from the last checkpoint in {folder}"
+            f"{error}; the job ends here, and the same command resumes from the last checkpoint in {folder}"
         ) from error
 
 
-def _told_to_stop(number: int, frame: FrameType | None) -> None:
+def _stopped(number: int, frame: FrameType | None) -> None:
     from condiff.distributed.group import RankLostError
 
-    raise RankLostError("told to stop, which torchrun does when another rank has ended")
+    raise RankLostError("stopped by torchrun, as happens when another rank has ended")
 
 
 def _inputs(

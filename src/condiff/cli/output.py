@@ -1,4 +1,4 @@
-"""How the commands speak: results on standard output, everything else on standard error."""
+"""What the commands print: results on standard output, everything else on standard error."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from condiff.errors import InvalidInputError
 Item = TypeVar("Item")
 
 console = Console(soft_wrap=True, highlight=False)
-# Seconds between the lines that say that work goes on, where there is no terminal for a spinner.
+# Seconds between progress lines, where there is no terminal for a spinner.
 _BEAT = 10.0
 
 
@@ -42,7 +42,7 @@ def warning_line(
 
 
 def note(message: str) -> None:
-    """Say on standard error what is going on."""
+    """Report progress on standard error."""
     print(message, file=sys.stderr, flush=True)
 
 
@@ -58,7 +58,7 @@ def print_json(rows: Sequence[Any] | dict[str, Any]) -> None:
 
 @contextlib.contextmanager
 def working(what: str) -> Iterator[None]:
-    """Show that work goes on whose end is not known: a spinner on a terminal, a line every ten seconds otherwise."""
+    """Show that work of unknown length is under way: a spinner on a terminal, a line every ten seconds otherwise."""
     if sys.stderr.isatty():
         with Console(stderr=True).status(f"{what} ..."):
             yield

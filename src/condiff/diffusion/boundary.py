@@ -53,5 +53,5 @@ def diffuse_held(u: Tensor, graph: Any, held: Tensor, values: Tensor, *, layers:
 
 
 def one_hot(codes: Any, n_classes: int, dtype: torch.dtype = torch.float64) -> Tensor:
-    """Rows that are certain of a class, to hold labelled points at."""
+    """One-hot rows, to hold labelled points at."""
     return torch.nn.functional.one_hot(torch.as_tensor(codes, dtype=torch.long), n_classes).to(dtype)

@@ -69,7 +69,7 @@ def chebyshev_coefficients(function: Callable[[Tensor], Tensor], bound: float, d
 
 
 def chebyshev_series(laplacian: Laplacian, u: Tensor, coefficients: Tensor, bound: float) -> Tensor:
-    """``sum_k c_k T_k(2 L / bound - I) u``, of degree 1 at least: one product a degree."""
+    """``sum_k c_k T_k(2 L / bound - I) u``, of degree 1 at least: one product per degree."""
     coefficients = coefficients.to(u)
     previous, current = u, (2.0 / bound) * laplacian(u) - u
     total = coefficients[0] * previous + coefficients[1] * current

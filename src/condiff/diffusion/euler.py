@@ -14,7 +14,7 @@ class Euler(Solver):
 
     First order in the strength. Stable for :math:`\sigma^2 \le 2 / \lambda_{max}(L)`; keeps values within the range of
     the initial ones, and so probabilities on the simplex, for :math:`\sigma^2 \le 1 / \max_i L_{ii}`.
-    One product a layer; where no gradient is asked for, large graphs are diffused by compiled loops.
+    One product per layer; where no gradient is needed, large graphs are diffused by compiled loops.
     """
 
     limited = True

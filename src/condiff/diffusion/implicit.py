@@ -26,7 +26,7 @@ class Implicit(Solver):
     tolerance
         Relative residual at which a column is done; a hundred times the rounding of its precision by default.
     max_iterations
-        Give up, with a warning, after this many products a step.
+        Give up, with a warning, after this many products per step.
     """
 
     def __init__(self, tolerance: float | None = None, max_iterations: int = 1000) -> None:

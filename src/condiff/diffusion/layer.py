@@ -37,7 +37,7 @@ class Diffusion(nn.Module):
     layers
         Number of layers, K.
     strength
-        Diffusion strength of one layer, or ``"auto"``: the largest that keeps probabilities ones on the graph at hand.
+        Diffusion strength of one layer, or ``"auto"``: the largest that keeps probabilities valid on the graph at hand.
     solver
         A name of :data:`SOLVERS` or a solver with settings of its own. ``euler`` is the paper's.
     dropout

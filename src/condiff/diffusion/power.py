@@ -1,4 +1,4 @@
-"""Many explicit Euler layers in few products: their polynomial, cut where nothing of weight is left."""
+"""Many explicit Euler layers in few products: their polynomial, truncated where the rest is negligible."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Certificate:
 
     @property
     def positivity_limit(self) -> float:
-        """The largest strength that keeps values in their range, so that probabilities stay ones: 1 / max L_ii."""
+        """The largest strength that keeps values in their range, so that probabilities stay valid: 1 / max L_ii."""
         return 1.0 / self.max_diagonal if self.max_diagonal > 0 else math.inf
 
     def problem(self, strength: float) -> str | None:

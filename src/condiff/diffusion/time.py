@@ -32,7 +32,7 @@ def diffusion_time(operator: Laplacian, dimension: float, *, probes: int = 32, s
     Parts that exchange no heat, or next to none (components, duplicates, clusters joined by tiny weights), keep the
     trace up for thousands of layers in which nothing changes. So the time ends earlier where the trace comes to rest:
     at the first time, once a typical node has exchanged its heat with its neighbours, from which ten times as long
-    would smooth away less than a tenth of what is left. On anything that goes on mixing, even a path, where the trace
+    would smooth away less than a tenth of what is left. On anything that keeps mixing, even a path, where the trace
     falls as slowly as :math:`t^{-1/2}`, ten times as long smooths away two thirds.
 
     Parameters
@@ -81,7 +81,7 @@ def _measured(
         if eigenvalues is not None:
             yield time, float(np.exp(-time * eigenvalues).sum())
         else:
-            # The semigroup lets each longer time go on from the last one.
+            # The semigroup lets each longer time continue from the last one.
             heat = solver(operator, heat, (time - last) / 2, 1)
             yield time, float((heat.double() ** 2).sum()) / probes
         last, time = time, time * _GROWTH

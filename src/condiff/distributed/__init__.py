@@ -1,9 +1,8 @@
 """One graph over several processes or machines: shards on disk, border rows exchanged, the single-process result."""
 
 from condiff.distributed.edges import EdgeFile, Edges, GraphEdges
-from condiff.distributed.exchange import Exchange
 from condiff.distributed.group import RankLostError, Ranks, Traffic, joined
-from condiff.distributed.laplacian import ShardedLaplacian
+from condiff.distributed.laplacian import Exchange, ShardedLaplacian
 from condiff.distributed.model import Network, ShardedCOIN
 from condiff.distributed.partition import Partition, blocks, partition
 from condiff.distributed.shards import Description, Shard

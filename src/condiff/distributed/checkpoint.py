@@ -1,7 +1,7 @@
 """Where a sharded fit stands, on disk: weights and optimiser in safetensors, the rest in JSON; never a pickle.
 
-Weights, moments and the state of early stopping are the same on every rank and know nothing of the partition, so a fit
-goes on with any number of ranks. ``fit.json`` names its file of tensors and is written last: a fit that was stopped at
+Weights, moments and the state of early stopping are the same on every rank and do not depend on the partition, so a fit
+resumes with any number of ranks. ``fit.json`` names its file of tensors and is written last: a fit that was stopped at
 any moment leaves a folder that is whole.
 """
 
@@ -34,7 +34,7 @@ class Record:
     Attributes
     ----------
     facts
-        The problem and the settings; a fit goes on only where they are the same.
+        The problem and the settings; a fit resumes only where they are the same.
     losses
         The training loss of every finished epoch.
     best_loss, best_score, best_epoch
@@ -56,7 +56,7 @@ class Record:
 
 
 def save(folder: Path, record: Record, tensors: dict[str, Tensor]) -> None:
-    """Write a checkpoint, then let go of the one before."""
+    """Write a checkpoint, then remove the one before."""
     record.tensors = f"epoch-{len(record.losses):06d}.safetensors"
     with atomic_path(folder / record.tensors) as temporary:
         save_file({name: value.detach().contiguous() for name, value in tensors.items()}, temporary)
@@ -77,7 +77,7 @@ def load_shared(folder: Path, ranks: Ranks) -> tuple[Record, dict[str, Tensor]] 
         except (InvalidFileError, InvalidInputError) as error:
             problem = str(error)
     ranks.agree(problem)
-    content, tensors = ranks.tell(content), ranks.tell(tensors)
+    content, tensors = ranks.broadcast(content), ranks.broadcast(tensors)
     if content is None or tensors is None:
         return None
     return Record(**json.loads(content)), load(tensors)
@@ -110,18 +110,18 @@ def _read(folder: Path) -> tuple[bytes | None, bytes | None]:
 
 
 def check_same(record: Record, facts: dict[str, Any], folder: Path) -> None:
-    """Refuse to go on with another problem or other settings."""
+    """Raise where a fit would resume with another problem or other settings."""
     for key in facts.keys() | record.facts.keys():
         before, now = record.facts.get(key), facts.get(key)
         if before != now:
             raise InvalidInputError(
-                f"{folder} holds a fit with another {key} ({before}, now {now}); give the same one to go on, or "
+                f"{folder} holds a fit with another {key} ({before}, now {now}); give the same one to resume, or "
                 "another folder"
             )
 
 
 def pack(base: torch.nn.Module, best: dict[str, Tensor], optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Everything that a fit needs to go on, by name."""
+    """Everything that a fit needs to resume, by name."""
     tensors = {f"base.{name}": value for name, value in base.state_dict().items()}
     tensors |= {f"best.{name}": value for name, value in best.items()}
     for number, state in optimiser.state_dict()["state"].items():

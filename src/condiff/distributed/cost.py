@@ -1,7 +1,7 @@
 r"""What a sharded fit costs: bytes, messages, memory and time of one rank, as formulas with measured rates.
 
-With n nodes, m stored weights (twice the undirected edges, and a loop a node), c columns, K layers and P ranks, a rank
-holds n / P nodes and m / P weights. One layer reads :math:`(8 + 4 c) m / P` bytes (a column index, a weight and a row
+With n nodes, m stored weights (twice the undirected edges, and a loop for each), c columns, K layers and P ranks, a
+rank holds n / P nodes and m / P weights. One layer reads :math:`(8 + 4 c) m / P` bytes (a column index, a weight and a row
 of u for each weight) and sends :math:`4 c s n / P` bytes to at most P - 1 ranks, where s is the *border share*: rows
 that a rank sends, for each node that it holds. An epoch has K layers forwards and K backwards, and four times the work
 of one forward pass of the base network: one to predict, one more for its activations, and two for the gradient.
@@ -221,7 +221,7 @@ class Measurement:
 def fit_rates(measured: Sequence[Measurement]) -> Rates:
     """Rates that explain measurements best: least squares of relative errors, none negative.
 
-    Measure several sizes and numbers of layers, or the work of products and of the base network cannot be told apart.
+    Measure several sizes and numbers of layers, or the work of products and of the base network cannot be separated.
     """
     if not measured:
         raise InvalidInputError("rates need at least one measurement")

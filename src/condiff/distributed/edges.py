@@ -140,7 +140,7 @@ class EdgeFile:
 
 
 def open_array(path: Path) -> NDArray[Any]:
-    """Memory-map an NPY file; pickled ones are refused."""
+    """Memory-map an NPY file; pickled ones are not read."""
     try:
         # Copy on write: torch takes only arrays that it may write to, and the file stays as it is.
         array: NDArray[Any] = np.load(path, mmap_mode="c", allow_pickle=False)

@@ -1,7 +1,7 @@
-"""The processes of one fit: who they are, and the few ways in which they speak to each other.
+"""The processes of one fit: who they are, and the few ways in which they communicate.
 
-All of it goes over ``torch.distributed`` with gloo, so a job is what ``torchrun`` starts. A process that nobody
-launched is a group of one, in which nothing has to be sent.
+All of it goes over ``torch.distributed`` with gloo, so a job is what ``torchrun`` starts. A process that was not
+launched by it is a group of one, in which nothing has to be sent.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Traffic:
     exchanges
         Exchanges of border rows, forwards and backwards.
     messages
-        Messages with rows in them: at most one an exchange to each other rank.
+        Messages with rows in them: at most one per exchange to each other rank.
     rows, payload
         Border rows sent and their bytes, without the headers of the transport.
     seconds
@@ -102,7 +102,7 @@ class Ranks:
             dist.all_gather(rows, row.contiguous())
         return torch.stack(rows)
 
-    def tell(self, content: bytes | None) -> bytes | None:
+    def broadcast(self, content: bytes | None) -> bytes | None:
         """What the first rank has, on every rank; the others' own argument is not read."""
         if self.size == 1:
             return content
@@ -117,10 +117,10 @@ class Ranks:
         return bytes(mine)
 
     def agree(self, problem: str | None) -> None:
-        """Raise the first rank's problem everywhere, so that nobody waits for a rank that has given up."""
-        told = self.tell(None if problem is None else problem.encode())
-        if told is not None:
-            raise InvalidInputError(told.decode())
+        """Raise the first rank's problem everywhere, so that none waits for a rank that has given up."""
+        message = self.broadcast(None if problem is None else problem.encode())
+        if message is not None:
+            raise InvalidInputError(message.decode())
 
 
 @contextmanager

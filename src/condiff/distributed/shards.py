@@ -1,7 +1,7 @@
 """Shards on disk: the part of a problem that one rank holds, as memory-mapped NPY files beside one JSON description.
 
 A folder has ``shards.json`` and, for each rank, ``part-0000/`` with the files of :data:`FILES`. The description is
-written last, so a folder that was left half-way is refused.
+written last, so an incomplete folder is not read.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from condiff.distributed.edges import open_array
-from condiff.distributed.exchange import Exchange
 from condiff.distributed.group import Ranks
-from condiff.distributed.laplacian import ShardedLaplacian
+from condiff.distributed.laplacian import Exchange, ShardedLaplacian
 from condiff.errors import InvalidFileError, InvalidInputError
 from condiff.files import write_text
 from condiff.graph.sparse import Pattern
@@ -103,7 +102,7 @@ class Description:
 
     @property
     def problem(self) -> dict[str, Any]:
-        """What does not depend on the partition: a fit goes on where this is the same."""
+        """What does not depend on the partition: a fit resumes where this is the same."""
         own = ("max_diagonal", "cut_entries", "method", "parts")
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in own}
 

@@ -22,6 +22,7 @@ from condiff.errors import InvalidInputError
 from condiff.files import atomic_folder
 from condiff.graph import Graph
 from condiff.graph.graph import Normalisation
+from condiff.graph.sparse import valid_csr
 
 #: Rows of features copied at a time.
 _ROWS = 1 << 16
@@ -89,9 +90,11 @@ def write_shards(
     chosen = _partition(edges, source.n_nodes, ranks, parts)
     classes, roles = _roles(labels, source.n_nodes)
     if sp.issparse(features):
-        features = sp.csr_array(features)
+        features = valid_csr(features)
     if features.ndim != 2 or features.shape[0] != source.n_nodes:
-        raise InvalidInputError(f"features must have {source.n_nodes} rows, one a node, not the shape {features.shape}")
+        raise InvalidInputError(
+            f"features must have {source.n_nodes} rows, one per node, not the shape {features.shape}"
+        )
     cutter = _Cutter(source, chosen, normalisation, self_loops, np.dtype(dtype))
     with atomic_folder(folder) as temporary:
         with TemporaryDirectory(dir=temporary) as scratch:

@@ -1,4 +1,4 @@
-"""Approximate nearest neighbours of millions of points through faiss, with a recall that is measured, not hoped for.
+"""Approximate nearest neighbours of millions of points through faiss, with a measured recall.
 
 Points are read in blocks and held once, in single precision; a memory-mapped file is never copied whole. How many cells
 of the index a query visits is raised until a sample of points finds the asked-for share of its true neighbours, and
@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 RECALL = 0.95
 # Points on which the search is tuned, and as many others on which it is measured.
 _SAMPLE = 500
-# Rows that are read, added or asked at a time.
+# Rows that are read, added or queried at a time.
 _ROWS = 16_384
-# Points a cell that the cells' centres are learnt from, and rounds of it: more of either take longer than they save.
+# Points per cell that the centres are learnt from, and rounds of learning: more of either cost more than they save.
 _A_CELL, _ROUNDS = 40, 4
-# Queries up to which all points are compared with each: an index takes as long to make as so many take without.
+# Up to this many queries, comparing each with all points is faster than making an index.
 _FEW = 16_384
 
 
@@ -40,7 +40,7 @@ class CellIndex:
     """
 
     def __init__(self, points: NDArray[Any], k: int, recall: float = RECALL) -> None:
-        # Its types are made by a generator and do not say what its calls take.
+        # Its type hints are generated and do not describe what its calls take.
         faiss: Any = importlib.import_module("faiss")
         self._faiss, self.points, self.k = faiss, points, k
         n, d = points.shape

@@ -39,7 +39,7 @@ class Graph:
 
     @classmethod
     def of(cls, source: Any, edge_weight: Any = None, *, n_nodes: int | None = None) -> Graph:
-        """Make a graph of whatever describes one.
+        """Make a graph of anything that describes one.
 
         Parameters
         ----------
@@ -113,7 +113,7 @@ class Graph:
         return Graph(weights)._mirrored()
 
     def _mirrored(self) -> Graph:
-        """Note that this graph is symmetric, by the way it was made: to find it out costs two copies."""
+        """Note that this graph is symmetric by construction: checking would cost two copies."""
         self.__dict__["is_symmetric"] = True
         return self
 
@@ -149,7 +149,7 @@ class Graph:
                 values *= scale[weights.indices]
             weights = sp.csr_array((values, weights.indices.copy(), weights.indptr.copy()), shape=weights.shape)
         normalised = Graph(_canonical(weights))
-        # Only where it is known already: to find it out may cost more than the normalisation.
+        # Only where it is known already: checking may cost more than the normalisation.
         return normalised._mirrored() if kind != "random_walk" and self.__dict__.get("is_symmetric") else normalised
 
     def laplacian(

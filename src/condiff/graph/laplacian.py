@@ -211,7 +211,7 @@ class SparseLaplacian(Laplacian):
             degree = edge_weight.new_zeros(n_nodes).index_add(0, target, edge_weight)
             safe = torch.where(degree > 0, degree, 1.0)
             if normalisation == "symmetric":
-                # What a node without a row of its own pulls with is 0, not infinite.
+                # A node without a row of its own contributes 0, not infinity.
                 edge_weight = edge_weight * (safe[target] * safe[source]).rsqrt() * (degree[source] > 0)
             else:
                 edge_weight = edge_weight / safe[target]

@@ -231,7 +231,7 @@ def _pair_distances(base: Any, block: Any, candidates: NDArray[Any]) -> NDArray[
 
 
 def _approximate(base: NDArray[Any], asked: NDArray[Any] | None, k: int, recall: float) -> Neighbours:
-    """Candidates from faiss, ranked; in single precision its distances are good, in double they are measured anew."""
+    """Candidates from faiss, ranked; in single precision its distances are good, in double they are measured again."""
     rows, n = len(base if asked is None else asked), len(base)
     indices = np.empty((rows, k), dtype=np.int32 if n <= np.iinfo(np.int32).max else np.int64)
     distances = np.empty((rows, k), dtype=base.dtype)

@@ -20,7 +20,7 @@ def locality_order(operator: SparseLaplacian) -> Tensor:
     if not operator.symmetric:
         raise InvalidInputError("an order of locality needs a symmetric graph")
     pattern = _weights(operator)
-    # Only where the entries stand matters.
+    # Only the positions of the entries matter.
     pattern.data = np.ones(pattern.nnz, dtype=np.int8)
     return torch.from_numpy(reverse_cuthill_mckee(sp.csr_matrix(pattern), symmetric_mode=True).astype(np.int64))
 

@@ -120,14 +120,14 @@ class Pattern:
         return sampled.values()
 
     def _csr(self, values: Tensor) -> Tensor:
-        # Made anew each time: it only wraps the arrays, and a CSR tensor kept here could not be deep-copied.
+        # Made each time: it only wraps the arrays, and a CSR tensor kept here could not be deep-copied.
         return torch.sparse_csr_tensor(self.crow_indices, self.col_indices, values, self.shape, check_invariants=False)
 
 
 class SparseMatrix:
     """A CSR matrix; ``matrix @ dense`` is differentiable in ``dense`` and in ``values``.
 
-    torch's own CSR product sorts the transpose anew in every backward pass, about ten times the cost of the product.
+    torch's own CSR product sorts the transpose again in every backward pass, about ten times the cost of the product.
 
     Parameters
     ----------

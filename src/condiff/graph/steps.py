@@ -2,7 +2,7 @@
 
 A layer written with torch's operations reads and writes ``u`` five times and gathers rows that straddle lines of the
 cache. Here a layer is one pass: up to 64 columns of a node are summed in registers, padded to whole lines, and rows
-that will be needed are asked for ahead of time.
+that will be needed are prefetched.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor
 from condiff import kernels
 from condiff.graph.laplacian import Laplacian, SparseLaplacian
 
-#: Nodes from which on the compiled loops pay; below, everything fits the caches and torch's way costs little.
+#: From this many nodes on the compiled loops pay off; below, everything fits the caches and torch is fast enough.
 COMPILED_FROM = 5_000
 # Columns that are diffused together: the most that a row's running sums may hold in registers.
 _WIDEST, _LANE = 64, 16

@@ -81,7 +81,7 @@ def distance_graph(distances: Any, n_neighbors: int = 8, bandwidth_rank: int = 4
 
 @dataclass(frozen=True, eq=False)
 class PointGraph:
-    """A kernel graph that can tell how a new point would hang on it.
+    """A kernel graph that can be extended to new points.
 
     Attributes
     ----------

@@ -194,7 +194,7 @@ def _pulls(hidden: Any, small: Any, readout: Any, slope: Any, active: Any, pulls
 
 @compiled()
 def _sums_over_points(x: Any, small: Any, slope: Any, active: Any, pulls: Any, gradient: Any, summed: Any) -> None:
-    """A block's gradients of the classifier, as far as the points alone make them, and of both biases."""
+    """A block's gradients of the classifier, as far as they come from the points alone, and of both biases."""
     n_points, n_classes = slope.shape
     behind = zeros(gradient)
     for class_ in range(n_classes):

@@ -1,6 +1,6 @@
-"""torch's uniform numbers, compiled: those of ``uniform_`` under a seed, bit for bit, in a fourth of the time.
+"""torch's uniform numbers, compiled: those of ``uniform_`` under a seed, bit for bit, in a quarter of the time.
 
-torch draws one number a call. Here all 624 words of the generator's state (MT19937: Matsumoto and Nishimura 1998) are
+torch draws one number per call. Here all 624 words of the generator's state (MT19937: Matsumoto and Nishimura 1998) are
 renewed and turned into numbers at once, in loops that become vector instructions.
 """
 

@@ -143,7 +143,7 @@ def _read_out(x: Any, hidden: Any, small: Any, sums: Any) -> None:
 
 @compiled()
 def _outputs(sums: Any, small: Any, z: Any) -> None:
-    """The outputs, from what all blocks have added; the sums begin anew."""
+    """The outputs, from what all blocks have added; the sums are set to zero."""
     n_points, n_classes = z.shape
     for point in range(n_points):
         for class_ in range(n_classes):

@@ -76,7 +76,7 @@ def _read_out(points: Any, weights: Any, sums: Any) -> None:
 
 @compiled()
 def _logits(sums: Any, temperature: float, logits: Any) -> None:
-    """From the sums of all blocks, which begin anew."""
+    """From the sums of all blocks, which are set to zero."""
     n_points, n_classes = logits.shape
     for class_ in range(n_classes):
         half = pop_sum(sums, n_points * n_classes + class_) / 2

@@ -17,7 +17,7 @@ Correction = Literal["none", "bonferroni", "holm"]
 
 
 def check_correction(correction: str) -> None:
-    """Refuse a name that is none of :data:`Correction`."""
+    """Raise for a name that is not in :data:`Correction`."""
     known = get_args(Correction)
     if correction not in known:
         raise InvalidInputError(
@@ -31,7 +31,7 @@ def rejected(p_values: NDArray[np.float64], alpha: float, correction: Correction
     Parameters
     ----------
     p_values
-        One a test, of any dependence.
+        One per test, of any dependence.
     alpha
         The probability of an error: of each test (``none``), or of any at all among those whose hypothesis is true.
     correction
@@ -57,7 +57,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Certificates:
-    r"""One certificate a point: within the open ball of ``radius``, the smoothed classifier's answer is ``labels``.
+    r"""One certificate per point: within the open ball of ``radius``, the smoothed classifier's answer is ``labels``.
 
     Attributes
     ----------
@@ -126,7 +126,7 @@ class Certificates:
         return rejected(p_values, self.alpha, correction)
 
     def certified_accuracy(self, truth: Any, radii: Any) -> Floats:
-        """The share of points that are answered rightly and certified beyond each radius."""
+        """The share of points that are answered correctly and certified beyond each radius."""
         truth = np.asarray(truth)
         if truth.shape != self.labels.shape:
             raise InvalidInputError(f"there are {len(self)} certificates but the truth has the shape {truth.shape}")

@@ -112,7 +112,7 @@ def solve(
         raise InvalidInputError(f"duration must be positive and steps at least 1, not {duration} and {steps}")
     u = np.asarray(f(grid.points), dtype=np.float64)
     if u.shape != (len(grid.points),):
-        raise InvalidInputError(f"f must give one value a point, but gave the shape {u.shape}")
+        raise InvalidInputError(f"f must give one value per point, but gave the shape {u.shape}")
     dt = duration / steps
     implicit = _Implicit(equation, grid)
     for k in range(steps):

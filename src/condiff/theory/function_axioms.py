@@ -24,7 +24,7 @@ _SLOPES = np.array([[np.exp(-0.5), 1.0], [0.5, 0.5], [0.4, 0.25]])
 
 @dataclass(frozen=True)
 class Probes:
-    """A stack of smooth functions with values in [0, 1], one a column.
+    """A stack of smooth functions with values in [0, 1], one per column.
 
     Attributes
     ----------
@@ -153,7 +153,7 @@ def climb(
 ) -> Worst:
     """Look for the functions and the point that make ``objective`` largest.
 
-    All candidates are tried at all points; from the best ``starts`` of them a coordinate ascent goes on: each round
+    All candidates are tried at all points; coordinate ascent continues from the best ``starts`` of them: each round
     tries a step up and down along every parameter of the functions and of the point together, takes the best, and
     halves the steps where none is better.
 
@@ -328,7 +328,7 @@ def locality(operator: FunctionOperator, box: Box, tolerance: float, seed: int) 
 
         return objective
 
-    # Halving the time tells a limit from a rate that is on its way to zero.
+    # Halving the time distinguishes a limit from a rate that falls to zero.
     short = operator.horizon * 2.0**-14
     starts = (0.0, _inside(operator, 0.5))
     (s,), worst = _worst_of({(s,): objective_at(s, short) for s in starts}, box, 2, seed=seed, points=8)

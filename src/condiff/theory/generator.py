@@ -119,7 +119,7 @@ def recover_on_graph(
     """
     places = np.asarray(points, dtype=np.float64)
     if places.ndim != 2 or len(places) != operator.n_nodes:
-        raise InvalidInputError(f"points must have {operator.n_nodes} rows, one a node, not the shape {places.shape}")
+        raise InvalidInputError(f"points must have {operator.n_nodes} rows, one per node, not the shape {places.shape}")
     h = operator.horizon / 100 if time is None else time
     n, d = places.shape
 

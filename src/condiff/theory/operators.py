@@ -109,7 +109,7 @@ class GraphOperator(ABC):
         """``T_{t,s} u`` for ``u`` of shape (n,) or (n, c)."""
         values = np.asarray(u, dtype=np.float64)
         if values.ndim not in (1, 2) or len(values) != self.n_nodes:
-            raise InvalidInputError(f"u must have {self.n_nodes} rows, one a node, but has the shape {values.shape}")
+            raise InvalidInputError(f"u must have {self.n_nodes} rows, one per node, but has the shape {values.shape}")
         check_times(t, s, self.horizon)
         if values.ndim == 1:
             return np.asarray(self.apply(values[:, None], t, s))[:, 0]

@@ -30,7 +30,7 @@ class Voter:
         A fitted estimator with ``predict``, or a torch callable from a batch to class scores (m, classes) or to
         classes (m,). A module is asked in evaluation mode, in its own precision and on its own device.
     n_classes
-        Needed where neither ``f.classes_`` nor a table of scores tells it.
+        Needed where neither ``f.classes_`` nor a table of scores says it.
     """
 
     def __init__(self, f: Any, n_classes: int | None = None) -> None:
@@ -58,7 +58,7 @@ class Voter:
             return self._from_scores(answers)
         if answers.shape != (len(rows),):
             raise InvalidInputError(
-                f"f answered {len(rows)} rows with the shape {answers.shape}; expected a class a row"
+                f"f answered {len(rows)} rows with the shape {answers.shape}; expected one class per row"
                 + ("" if self.is_estimator else ", or scores of shape (rows, classes)")
             )
         return self._from_labels(answers)
@@ -68,7 +68,7 @@ class Voter:
             self.classes = np.arange(scores.shape[1])
         if scores.shape[1] != len(self.classes) or scores.shape[1] < 2:
             raise InvalidInputError(
-                f"f gives {scores.shape[1]} scores a row; expected one for each of {max(2, len(self.classes))} classes"
+                f"f gives {scores.shape[1]} scores per row; there are {max(2, len(self.classes))} classes"
             )
         if np.isnan(scores).any():
             raise InvalidInputError("f gives scores that are NaN")
@@ -117,8 +117,8 @@ def evaluating(f: Any) -> Iterator[None]:
 
 #: Streams of noise that never meet.
 _PREDICTION, _SELECTION, _ESTIMATION = range(3)
-#: What stands for no answer, by the kind of the labels.
-_NOTHING: dict[str, Any] = {"i": -1, "u": -1, "f": math.nan, "U": "", "S": b""}
+#: What :meth:`SmoothedClassifier.predict` returns for no answer, by the kind of the labels.
+_ABSTENTION: dict[str, Any] = {"i": -1, "u": -1, "f": math.nan, "U": "", "S": b""}
 
 
 class SmoothedClassifier:
@@ -136,8 +136,8 @@ class SmoothedClassifier:
     ----------
     f
         A fitted estimator with ``predict``, or a torch callable from a batch to scores (m, classes) or classes (m,).
-        A fitted :class:`condiff.COINClassifier` is smoothed as it predicts: noise goes on the features of the queried
-        point, the base network reads them, and its output follows the flow of the point's neighbours among the
+        A fitted :class:`condiff.COINClassifier` is smoothed as it predicts: noise is added to the features of the
+        queried point, the base network reads them, and its output follows the flow of the point's neighbours among the
         training points, which stay as they are. For a COIN on a given graph, see :class:`SmoothedNodes`.
     noise
         Standard deviation :math:`\sigma` of the noise, in the units of the input.
@@ -253,7 +253,7 @@ class SmoothedClassifier:
         return points
 
     def _vote(self, rows: NDArray[np.float64], owner: Codes) -> Codes:
-        """Classes of noisy rows; ``owner`` says of which point each is a copy."""
+        """Classes of noisy rows; ``owner`` is the point that each is a copy of."""
         return self._voter(rows)
 
     def _count(self, points: NDArray[np.float64], samples: int, stream: int) -> NDArray[np.int64]:
@@ -294,15 +294,15 @@ class SmoothedClassifier:
 
     def _labels(self, codes: Codes, abstained: NDArray[np.bool_]) -> NDArray[Any]:
         classes = self._classes()
-        nothing = _NOTHING.get(classes.dtype.kind) if self.abstain is None else self.abstain
-        if any(label is nothing or label == nothing for label in classes.tolist()):
-            raise InvalidInputError(f"{nothing!r} is a class, so it cannot say that predict abstains: give abstain=...")
+        abstention = _ABSTENTION.get(classes.dtype.kind) if self.abstain is None else self.abstain
+        if any(label is abstention or label == abstention for label in classes.tolist()):
+            raise InvalidInputError(f"{abstention!r} is a class, so it cannot stand for abstaining: give abstain=...")
         # A type that holds both, so that a long word is not cut and a number not wrapped.
-        given = np.asarray(nothing).dtype
+        given = np.asarray(abstention).dtype
         alike = any({classes.dtype.kind, given.kind} <= set(kinds) for kinds in ("iuf", "U", "S"))
         kind = np.result_type(classes.dtype, given) if alike else np.dtype(object)
         labels = classes[codes].astype(kind)
-        labels[abstained] = nothing
+        labels[abstained] = abstention
         return labels
 
 
@@ -346,7 +346,7 @@ class SmoothedNodes(SmoothedClassifier):
             self._u0 = model.base(torch.as_tensor(self.features, dtype=self._dtype, device=self._device))
             self._u = model.diffusion(self._u0, self._operator)
         if model.head == "sigmoid" and self._u.shape[1] != 1:
-            raise InvalidInputError("with a sigmoid head, one output alone tells two classes apart")
+            raise InvalidInputError("with a sigmoid head, there must be exactly one output, for two classes")
         self._voter.classes = np.arange(max(2, self._u.shape[1]))
 
     def predict(self, nodes: Any = None, *, correction: Correction = "none") -> NDArray[Any]:

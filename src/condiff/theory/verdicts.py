@@ -170,7 +170,7 @@ def constant(
 ) -> AxiomCheck:
     """A check whose figure should stay bounded: ``values`` measured at the shrinking ``scales``."""
     floor = 1e-6  # what rounding makes of a zero, divided by the smallest scales
-    # At the largest scale a flow may be near its end already; the last two tell whether the constant settles.
+    # At the largest scale a flow may be near its end already; the last two show whether the constant settles.
     before, last = max(values[-2], floor), max(values[-1], floor)
     growth = math.log(last / before) / math.log(scales[-2] / scales[-1]) if math.isfinite(last) else math.inf
     value = max(values)

@@ -13,8 +13,8 @@ import pytest
 from condiff.errors import CondiffError
 from condiff.pages.canvas import save
 from condiff.reproduce.bench.scale import job, methods, sweep
+from condiff.reproduce.bench.scale.methods import _watched
 from condiff.reproduce.bench.scale.points import make_points
-from condiff.reproduce.bench.scale.stopwatch import watched
 from condiff.reproduce.bench.scale.sweep import exponents, run_sweep
 from condiff.reproduce.figures.bench import draw_scale
 
@@ -48,11 +48,11 @@ def test_jobs_are_run_once_and_a_method_that_gave_up_is_left_alone(
         return {"method": asked["method"], "points": asked["points"]}
 
     monkeypatch.setattr(sweep.subprocess, "run", run)
-    out, told = tmp_path / "bench.json", []
+    out, reported = tmp_path / "bench.json", []
     options: dict[str, Any] = {
         "sizes": (50_000, 62_500, 125_000),
         "methods": ("COIN", "LabelSpreading", "perceptron"),
-        "tell": told.append,
+        "report": reported.append,
     }
     rows = run_sweep(out, **options)
     assert [(row["method"], row["points"], row["status"]) for row in rows] == [
@@ -63,7 +63,7 @@ def test_jobs_are_run_once_and_a_method_that_gave_up_is_left_alone(
         ("LabelSpreading", 62_500, "time"),
         ("perceptron", 50_000, "memory"),
     ]
-    assert "LabelSpreading, 125,000 points: not tried, because it gave up at 62,500" in told
+    assert "LabelSpreading, 125,000 points: not tried, because it gave up at 62,500" in reported
     assert all("folder" not in row for row in rows)
     assert json.loads(out.read_text()) == rows
     called.clear()
@@ -90,7 +90,7 @@ def test_the_picture(tmp_path: Path) -> None:
 def test_a_stopwatch_measures_and_leaves_no_trace() -> None:
     owner, seconds = SimpleNamespace(work=lambda x, *, y: x + y), dict[str, float]()
     before = owner.work
-    with watched(owner, "work", seconds, "step"):
+    with _watched(owner, "work", seconds, "step"):
         assert owner.work(1, y=2) == 3
         once = seconds["step"]
         assert once > 0
@@ -113,7 +113,7 @@ def test_a_job_in_a_process_of_its_own(tmp_path: Path) -> None:
     assert found["memory_mb"] > 50
 
 
-def test_missing_packages_and_memory_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_packages_and_memory_are_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked = {"method": "Poisson learning", "points": 2000, "threads": 1, "folder": str(tmp_path)}
     monkeypatch.setitem(sys.modules, "graphlearning", None)
     found = job.run(asked)

@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
+from condiff import kernels
 from condiff.errors import MissingDependencyError
 from condiff.files import atomic_path
 from condiff.graph import Graph
@@ -30,6 +31,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     if "memory_gb" in job:
         limit = int(job["memory_gb"] * 2**30)
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    kernels.warm_up(("bases", "diffusion"))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -8,7 +8,8 @@ from __future__ import annotations
 import importlib
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -21,7 +22,6 @@ from condiff import estimators, graph
 from condiff.errors import MissingDependencyError
 from condiff.graph import Graph, PointGraph
 from condiff.reproduce.bench.scale.points import CLASSES, Points, make_points
-from condiff.reproduce.bench.scale.stopwatch import watched
 
 Answers = NDArray[np.int64]
 #: As many neighbours and as long a diffusion as the fits have.
@@ -39,8 +39,8 @@ def coin(points: Points) -> dict[str, Any]:
     del fresh
     started = time.perf_counter()
     with (
-        watched(graph.weights, "nearest", seconds, "neighbours"),
-        watched(PointGraph, "build", seconds, "graph"),
+        _watched(graph.weights, "nearest", seconds, "neighbours"),
+        _watched(PointGraph, "build", seconds, "graph"),
     ):
         model.fit(points.x, points.shown)
     fitted = time.perf_counter()
@@ -133,6 +133,26 @@ def shared_graph(points: Points) -> Graph:
     """The graph that COIN makes of the points; what it subtracts and divides by leaves their distances' order."""
     build = partial(PointGraph.build, points.x, N_NEIGHBORS, BANDWIDTH_RANK, tuning="pair")
     return build().graph
+
+
+@contextmanager
+def _watched(owner: Any, name: str, seconds: dict[str, float], step: str) -> Iterator[None]:
+    """While the block runs, add the time of every call of ``owner.name`` to ``seconds[step]``."""
+    work: Callable[..., Any] = getattr(owner, name)
+    seconds.setdefault(step, 0.0)
+
+    def timed(*arguments: Any, **options: Any) -> Any:
+        started = time.perf_counter()
+        try:
+            return work(*arguments, **options)
+        finally:
+            seconds[step] += time.perf_counter() - started
+
+    setattr(owner, name, timed)
+    try:
+        yield
+    finally:
+        setattr(owner, name, work)
 
 
 def _timed(points: Points, run: Callable[[], Answers]) -> dict[str, Any]:

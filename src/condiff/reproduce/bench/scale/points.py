@@ -17,7 +17,7 @@ _BLOCK = 65_536
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """Points, their classes, which of these are shown, and how well the best possible rule does on them.
+    """Points, their classes, which of them are labelled, and how well the best possible rule does on them.
 
     Attributes
     ----------
@@ -26,7 +26,7 @@ class Points:
     labels
         The class of every point.
     shown
-        The same where it is known, 100 points a class, and -1 elsewhere.
+        The same where it is known, 100 points per class, and -1 elsewhere.
     best_accuracy
         That of the Bayes rule on the points without a shown label, which knows the clusters and the surface.
     """
@@ -37,7 +37,7 @@ class Points:
     best_accuracy: float
 
     def accuracy(self, answers: NDArray[np.int64]) -> float:
-        """The share of right answers where no label was shown."""
+        """The share of correct answers where no label was given."""
         hidden = self.shown < 0
         return float((answers[hidden] == self.labels[hidden]).mean())
 
@@ -45,9 +45,9 @@ class Points:
 def make_points(n: int, seed: int = 0) -> Points:
     r"""Draw ``n`` points; the first ones are the same for every ``n``.
 
-    A point of the surface :math:`z \in R^6` comes from one of 30 Gaussian clusters of unit variance, three a class, and
-    is carried into 64 dimensions by :math:`x = Q (0.3 z, \sin(B z + b))` with orthonormal Q. The map is one-to-one, so
-    the best rule on x is the best rule on z: the class of the largest posterior, which is known.
+    A point of the surface :math:`z \in R^6` comes from one of 30 Gaussian clusters of unit variance, three per class,
+    and is carried into 64 dimensions by :math:`x = Q (0.3 z, \sin(B z + b))` with orthonormal Q. The map is one-to-one,
+    so the best rule on x is the best rule on z: the class of the largest posterior, which is known.
     """
     rng = np.random.default_rng([seed, 0])
     centres = rng.normal(size=(CLASSES * _CLUSTERS, _DIMENSION))

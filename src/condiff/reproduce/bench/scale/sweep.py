@@ -33,7 +33,7 @@ def run_sweep(
     limit: float = 1800.0,
     memory_gb: float = 16.0,
     command: str = "condiff bench scale",
-    tell: Callable[[str], None] = lambda _: None,
+    report: Callable[[str], None] = lambda _: None,
 ) -> list[dict[str, Any]]:
     """Run the jobs that ``out`` does not hold yet, each result written as it comes; returns those asked for.
 
@@ -63,13 +63,13 @@ def run_sweep(
             if row is None:
                 gave_up = [w for w in wanted if w["method"] == job["method"] and w["status"] in ("time", "memory")]
                 if gave_up:
-                    tell(f"{_title(job)}: not tried, because it gave up at {gave_up[0]['points']:,}")
+                    report(f"{_title(job)}: not tried, because it gave up at {gave_up[0]['points']:,}")
                     continue
-                tell(f"{_title(job)}: running")
+                report(f"{_title(job)}: running")
                 row = _run(job | {"memory_gb": memory_gb, "folder": folder}, limit) | {"made": made}
                 rows.append(row)
                 write_text(out, json.dumps(rows, indent=2) + "\n")
-            tell(f"{_title(row)}: {_told(row)}")
+            report(f"{_title(row)}: {_outcome(row)}")
             wanted.append(row)
     return wanted
 
@@ -113,10 +113,10 @@ def _title(job: dict[str, Any]) -> str:
     return job["method"] if job["method"] == "products" else f"{job['method']}, {job['points']:,} points"
 
 
-def _told(row: dict[str, Any]) -> str:
+def _outcome(row: dict[str, Any]) -> str:
     if row["status"] != "ok":
         return f"gave up ({row['reason']})"
-    told = f"{row['seconds']:.1f} s, {row['memory_mb']:.0f} MB"
+    outcome = f"{row['seconds']:.1f} s, {row['memory_mb']:.0f} MB"
     if "accuracy" in row:
-        return f"{told}, accuracy {100 * row['accuracy']:.2f} of {100 * row['best_accuracy']:.2f}"
-    return f"{told}, {100 * row['share_of_triad']:.0f} % of a triad's bandwidth"
+        return f"{outcome}, accuracy {100 * row['accuracy']:.2f} of {100 * row['best_accuracy']:.2f}"
+    return f"{outcome}, {100 * row['share_of_triad']:.0f} % of a triad's bandwidth"

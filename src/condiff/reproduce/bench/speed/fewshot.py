@@ -1,4 +1,4 @@
-"""Few-shot tasks of the paper's shape: 5 classes, 15 queries each, 640 features, one or five examples a class."""
+"""Few-shot tasks of the paper's shape: 5 classes, 15 queries each, 640 features, one or five examples per class."""
 
 from __future__ import annotations
 

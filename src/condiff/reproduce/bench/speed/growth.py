@@ -44,7 +44,7 @@ AXES: dict[str, tuple[int, ...]] = {
 }
 
 
-def growth(repeats: int = 3, tell: Callable[[str], None] = lambda _: None) -> Iterator[dict[str, Any]]:
+def growth(repeats: int = 3, report: Callable[[str], None] = lambda _: None) -> Iterator[dict[str, Any]]:
     """One row for each axis and value: seconds and megabytes of a fit of 20 epochs, and the machine's bound on them."""
     machine = roofline()
     fit_once(Size(nodes=500, features=128), 1)
@@ -56,7 +56,7 @@ def growth(repeats: int = 3, tell: Callable[[str], None] = lambda _: None) -> It
             with peak_memory() as peak:
                 seconds = [fit_once(size, repeat) for repeat in range(repeats)]
             row = {"axis": axis, "value": value, "seconds": statistics.median(seconds), "memory_mb": peak.megabytes}
-            tell(f"{axis} {value:,}: {row['seconds']:.2f} s, {row['memory_mb']:.0f} MB")
+            report(f"{axis} {value:,}: {row['seconds']:.2f} s, {row['memory_mb']:.0f} MB")
             yield row | {"bound_seconds": bound_seconds(size, machine), **machine}
 
 
@@ -93,7 +93,7 @@ def fit_once(size: Size, seed: int) -> float:
 
 
 def roofline() -> dict[str, float]:
-    """What this machine does at best with all threads: multiply-adds a second, and bytes moved a second."""
+    """What this machine does at best with all threads: multiply-adds and bytes moved per second."""
     threads = torch.get_num_threads()
     left, right = torch.rand(1024, 1024), torch.rand(1024, 1024)
     gemm = min(_timed(lambda: left @ right) for _ in range(10))

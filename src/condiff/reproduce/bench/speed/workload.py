@@ -1,4 +1,4 @@
-"""A piece of work that an engine and the reference both do, and the clock that watches them."""
+"""A piece of work that an engine and the reference both do, and how long each takes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
+from condiff import kernels
 from condiff.errors import StepSizeWarning
 from condiff.reproduce.memory import peak_memory
 
@@ -24,7 +25,7 @@ class Workload:
     task
         Its name in the results.
     about
-        In a line: what is fitted, and how the reference does it.
+        In one line: what is fitted, and how the reference does it.
     epochs
         Epochs of the fit, as in the paper.
     reference, engine
@@ -49,18 +50,19 @@ class Workload:
     published_gpu_seconds: float | None = None
 
 
-def measure(work: Workload, repeats: int = 3, tell: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
+def measure(work: Workload, repeats: int = 3, report: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
     """Warm up, then let the two take turns; seconds are for one fit, medians over the turns."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", StepSizeWarning)  # the paper's own strengths
         short, long = work.reference_epochs or (0, work.epochs)
-        tell(f"{work.task}: warming up")
+        report(f"{work.task}: warming up")
+        kernels.warm_up()
         with peak_memory() as peak:
             found = work.engine(long)
         difference = float((found - work.reference(long)).abs().max())
         engine, reference = [], []
         for turn in range(repeats):
-            tell(f"{work.task}: turn {turn + 1} of {repeats}")
+            report(f"{work.task}: turn {turn + 1} of {repeats}")
             engine.append(_seconds(work.engine, work.epochs) / work.engine_fits)
             reference.append(_reference_seconds(work, short, long) / work.reference_fits)
     seconds = statistics.median(reference), statistics.median(engine)
