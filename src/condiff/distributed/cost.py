@@ -1,8 +1,8 @@
 r"""What a sharded fit costs: bytes, messages, memory and time of one rank, as formulas with measured rates.
 
 With n nodes, m stored weights (twice the undirected edges, and a loop for each), c columns, K layers and P ranks, a
-rank holds n / P nodes and m / P weights. One layer reads :math:`(8 + 4 c) m / P` bytes (a column index, a weight and a row
-of u for each weight) and sends :math:`4 c s n / P` bytes to at most P - 1 ranks, where s is the *border share*: rows
+rank holds n / P nodes and m / P weights. One layer reads :math:`(8 + 4 c) m / P` bytes (column index, weight and row of
+u for each weight) and sends :math:`4 c s n / P` bytes to at most P - 1 ranks, where s is the *border share*: rows
 that a rank sends, for each node that it holds. An epoch has K layers forwards and K backwards, and four times the work
 of one forward pass of the base network: one to predict, one more for its activations, and two for the gradient.
 """
