@@ -2,6 +2,7 @@
 
 import csv
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -30,7 +31,7 @@ class ShellParser(CodeBlockParser):
 
 @pytest.fixture(scope="module")
 def own_folder(tmp_path_factory):
-    """A folder with the table that the examples speak of: 150 flowers, 20 of them with their species."""
+    """A folder with the tables that the examples speak of: 150 flowers, 20 of them with their species, and elements."""
     folder, before = tmp_path_factory.mktemp("docs"), Path.cwd()
     X, y = load_iris(return_X_y=True)
     names = ["setosa", "versicolor", "virginica"]
@@ -39,6 +40,7 @@ def own_folder(tmp_path_factory):
         writer.writerow(["flower_id", "sepal_length", "sepal_width", "petal_length", "petal_width", "species"])
         for number, (row, label) in enumerate(zip(X, y, strict=True)):
             writer.writerow([f"flower-{number}", *row, names[label] if number % 8 == 0 or number == 1 else ""])
+    shutil.copy(Path(__file__).parent / "docs" / "tutorials" / "elements.csv", folder)
     os.chdir(folder)
     yield
     os.chdir(before)

@@ -6,6 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
+from condiff.encoders.examples import columns_markdown
 from condiff.files import write_text
 from condiff.reproduce.baselines import fewshot as fewshot_methods
 from condiff.reproduce.baselines import node as node_methods
@@ -229,6 +230,7 @@ update(
 )
 speed = json.loads(Path("results/speed/bench.json").read_text())
 update("docs/theory.md", {"axiom table": zoo_markdown()})
+update("docs/columns.md", {"column table": columns_markdown()})
 update("docs/performance.md", {"speed table": speed_markdown(speed)})
 if Path("results/scale/bench.json").exists():
     scale = json.loads(Path("results/scale/bench.json").read_text())

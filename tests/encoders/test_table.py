@@ -18,6 +18,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from condiff.encoders import TableEncoder, is_table
 from condiff.encoders import table as module
+from condiff.encoders.examples import columns_markdown
 from condiff.errors import InvalidFileError, InvalidInputError
 from condiff.readers.tables import read_table
 
@@ -266,6 +267,17 @@ def test_a_few_words_among_many_numbers_count_as_missing() -> None:
     assert dense(encoder, {"a": ["high", "3"]}).shape == (2, 2)
     with pytest.raises(InvalidInputError, match="'middling' is not a number"):
         encoder.transform({"a": ["middling"]})
+
+
+def test_numbers_in_disguise_are_mentioned() -> None:
+    grades = [str(i % 9) for i in range(30)] + ["A"] * 10
+    hint = "read as words because of cells such as 'A' (10 rows); empty them to use it as a number"
+    assert hint in notes({"a": grades})["a"]
+    years = [str(1800 + i) for i in range(30)] + ["ancient"] * 5
+    assert (
+        "'a': code, left out (read as words because of cells such as 'ancient' (5 rows)"
+        in notes({"a": years, "b": np.arange(35) / 3})["a"]
+    )
 
 
 # ---- dates -----------------------------------------------------------------------------------------------------
@@ -578,3 +590,9 @@ def test_any_table_becomes_finite_numbers_whatever_the_order_of_its_columns(
     np.testing.assert_array_equal(again.transform(rows), matrix)
     shuffled = {name: rows[name] for name in data.draw(st.permutations(list(rows)))}
     np.testing.assert_array_equal(encoder.transform(shuffled), matrix)
+
+
+def test_the_table_of_the_documentation_is_what_the_encoder_says() -> None:
+    page = Path(__file__).parents[2] / "docs" / "columns.md"
+    missing = "run docs/update_tables.py"
+    assert columns_markdown() in page.read_text(encoding="utf-8"), missing

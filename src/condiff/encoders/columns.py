@@ -399,7 +399,7 @@ def _learn(column: Column, keep: bool, categorical: bool, decimal: str | None, w
     dates = date_form(column.values)
     if dates is not None:
         return _learn_dates(column, dates, where)
-    return _learn_category(name, column.values, keep)
+    return _learn_category(name, column.values, keep, _disguised(column.values))
 
 
 def _dropped(name: str, kind: str, why: str) -> DroppedColumn:
@@ -517,7 +517,16 @@ def _turn(days: Floats, part: str) -> Floats:
     return np.asarray(passed / 365.2425)
 
 
-def _learn_category(name: str, text: Text, keep: bool) -> LearnedColumn:
+def _disguised(text: Text) -> str:
+    """Why a column most of whose cells are numbers is read as words, or nothing."""
+    words = [word for word in text.tolist() if word and as_number(word) is None]
+    if not words or 2 * len(words) >= int((text != "").sum()):
+        return ""
+    shown = Counter(words).most_common(1)[0][0]
+    return f"read as words because of cells such as {shown!r} ({_rows(len(words))}); empty them to use it as a number"
+
+
+def _learn_category(name: str, text: Text, keep: bool, hint: str = "") -> LearnedColumn:
     counts = Counter(text.tolist())
     gaps = counts.pop("", 0)
     known = counts.total()
@@ -525,7 +534,8 @@ def _learn_category(name: str, text: Text, keep: bool) -> LearnedColumn:
         if id_like(name) and 1 < known == len(counts):
             return _dropped(name, "id", "an id, different in every row")
         if known >= 20 and len(counts) > 0.5 * known:
-            return _dropped(name, *_many_words(counts))
+            kind, why = _many_words(counts)
+            return _dropped(name, kind, hint or why)
     enough = max(2, min(10, math.ceil(0.01 * len(text))))
     ranked = sorted(counts, key=lambda level: (-counts[level], level))
     levels = [level for level in ranked if counts[level] >= enough][:MAX_LEVELS]
@@ -538,7 +548,8 @@ def _learn_category(name: str, text: Text, keep: bool) -> LearnedColumn:
         kind, why = ("category", "every value is rare") if pooled else ("constant", "the same value in every row")
         return _dropped(name, kind, why)
     becomes = f"{len(levels)} level{'s' * (len(levels) > 1)} one-hot" + f", {len(pooled)} rare pooled" * bool(pooled)
-    note = ColumnNote(name, "category", becomes, f"{gaps} missing as a level" * bool(gaps))
+    why = "; ".join(filter(None, [f"{gaps} missing as a level" * bool(gaps), hint]))
+    note = ColumnNote(name, "category", becomes, why)
     return CategoryColumn(
         name=name, note=note, levels=levels, pooled=pooled, missing=gaps > 0, scale=min(MAX_SCALE, spread**-0.5)
     )

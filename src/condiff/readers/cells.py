@@ -108,7 +108,7 @@ class NumberForm:
         return self._value(cell, _parts(cell))
 
     def _value(self, cell: str, parts: _Parts | None) -> float | None:
-        if parts is None or parts.unit not in ("", self.unit):
+        if parts is None or (parts.unit and _same(parts.unit) != _same(self.unit)):
             return math.nan if cell in self.words or cell.lower() in NO_VALUE else None
         return parts.with_comma if self.decimal == "," else parts.with_point
 
@@ -147,12 +147,13 @@ def _number_form(counts: Counter[str], found: Mapping[str, _Parts], decimal: str
     enough = _NEARLY_ALL if unknown else _MOST
     if not found or sum(counts[cell] for cell in found) < enough * counts.total():
         return None
-    units = {parts.unit for parts in found.values()} - {""}
+    units = Counter(parts.unit for parts in found.values() if parts.unit)
     points = any(parts.with_comma is None for parts in found.values())
     commas = any(parts.with_point is None for parts in found.values())
-    if len(units) > 1 or (points and commas):
+    if len({_same(unit) for unit in units}) > 1 or (points and commas):
         return None
-    return NumberForm("," if commas else "." if points else (decimal or "."), next(iter(units), ""), unknown)
+    unit = units.most_common(1)[0][0] if units else ""
+    return NumberForm("," if commas else "." if points else (decimal or "."), unit, unknown)
 
 
 def says_decimal(text: Text) -> str | None:
@@ -193,9 +194,12 @@ def _parts(cell: str) -> _Parts | None:
         return None
     negative = match["open"] or any(sign and sign in _MINUS for sign in (match["sign"], match["sign2"]))
     sign = -1.0 if negative else 1.0
-    unit = ((match["prefix"] or "") + match["suffix"]).lower()
-    # One year, two years.
-    return _Parts(point and sign * point, comma and sign * comma, unit.removesuffix("s") if len(unit) > 3 else unit)
+    return _Parts(point and sign * point, comma and sign * comma, (match["prefix"] or "") + match["suffix"])
+
+
+def _same(unit: str) -> str:
+    """One word for the ways to write a unit: one year, two Years."""
+    return unit.lower().removesuffix("s") if len(unit) > 3 else unit.lower()
 
 
 def _infinite(cell: str) -> _Parts | None:
