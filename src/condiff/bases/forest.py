@@ -1,0 +1,119 @@
+"""Decision trees as arrays: grown by scikit-learn, then asked, saved and loaded without it.
+
+A forest serves twice. Its leaves' mean values are a base's answers; and points that share leaves are alike in what the
+forest looks at, so that leaves also make a graph (:func:`condiff.graph.shared_leaves`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from condiff import kernels
+from condiff.errors import InvalidFileError
+
+Array = NDArray[np.float64]
+
+# Rows that go through the trees together: their places in all trees stay in the cache.
+_ROWS = 2048
+
+
+@dataclass(frozen=True, eq=False)
+class Forest:
+    """Binary trees side by side; a node's children stand at indices of the same arrays.
+
+    Attributes
+    ----------
+    roots
+        Index of every tree's root.
+    feature, threshold
+        What an inner node asks: whether a row's feature is at most the threshold. -1 marks a leaf.
+    left, right
+        Where the answers lead to: yes, no.
+    value
+        (nodes, outputs): what a leaf answers.
+    """
+
+    roots: NDArray[np.int32]
+    feature: NDArray[np.int32]
+    threshold: Array
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    value: Array
+
+    @classmethod
+    def from_sklearn(cls, trees: Sequence[Any], values: Sequence[Array] | None = None) -> Self:
+        """Take over fitted trees of scikit-learn; ``values`` replaces what their nodes answer."""
+        parts = [each.tree_ for each in trees]
+        starts = np.cumsum([0, *(part.node_count for part in parts)])[:-1]
+        found = [part.value[:, :, 0] if part.value.shape[2] == 1 else part.value[:, 0] for part in parts]
+        return cls(
+            roots=starts.astype(np.int32),
+            feature=np.concatenate([np.maximum(part.feature, -1) for part in parts]).astype(np.int32),
+            threshold=np.concatenate([part.threshold for part in parts]).astype(np.float64),
+            left=_children([part.children_left for part in parts], starts),
+            right=_children([part.children_right for part in parts], starts),
+            value=np.concatenate(found if values is None else values).astype(np.float64),
+        )
+
+    def leaves(self, rows: NDArray[Any]) -> NDArray[np.int32]:
+        """The leaf of every row in every tree, (rows, trees)."""
+        # As scikit-learn grew them: thresholds are compared with numbers of single precision.
+        single = np.ascontiguousarray(rows, np.float32)
+        found = np.empty((len(single), len(self.roots)), np.int32)
+        if kernels.available():
+            from condiff.kernels.trees import find_leaves
+
+            find_leaves(single, self.roots, self.feature, self.threshold, self.left, self.right, found)
+            return found
+        row = np.arange(len(single))[:, None]
+        found[:] = self.roots
+        while True:
+            asked = self.feature[found]
+            inside = asked >= 0
+            if not inside.any():
+                return found
+            yes = single[row, np.maximum(asked, 0)] <= self.threshold[found]
+            found = np.where(inside, np.where(yes, self.left[found], self.right[found]), found)
+
+    def outputs(self, rows: NDArray[Any]) -> Array:
+        """The mean of the leaves' answers, (rows, outputs)."""
+        found = np.empty((len(rows), self.value.shape[1]))
+        for start in range(0, len(rows), _ROWS):
+            leaves = self.leaves(rows[start : start + _ROWS])
+            found[start : start + len(leaves)] = self.value[leaves].mean(axis=1)
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Arrays alone, to be saved."""
+        return dict(vars(self))
+
+    @classmethod
+    def from_dict(cls, state: dict[str, Any]) -> Self:
+        """The forest that :meth:`to_dict` described; trees that lead out of their arrays or in circles raise."""
+        found = cls(**{name: np.asarray(value) for name, value in state.items()})
+        n = len(found.feature)
+        inner = found.feature >= 0
+        shapes = all(len(each) == n for each in (found.threshold, found.left, found.right, found.value))
+        own = np.arange(n)
+        sound = (
+            shapes
+            and n > 0
+            and found.value.ndim == 2
+            and ((found.roots >= 0) & (found.roots < n)).all()
+            # Children come after their parents, so that every way down ends.
+            and all((each[inner] > own[inner]).all() and (each[inner] < n).all() for each in (found.left, found.right))
+        )
+        if not sound:
+            raise InvalidFileError("the model's trees lead nowhere; save it again")
+        return found
+
+
+def _children(parts: Sequence[NDArray[Any]], starts: NDArray[Any]) -> NDArray[np.int32]:
+    return np.concatenate(
+        [np.where(part < 0, 0, part + start) for part, start in zip(parts, starts, strict=True)]
+    ).astype(np.int32)
