@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from condiff.kernels.vectors import compiled
+from condiff.kernels.compilation import compiled
 
 
-@compiled
+@compiled("float32[2], int32[1], int32[1], float64[1], int32[1], int32[1], int32[2]")
 def find_leaves(rows: Any, roots: Any, feature: Any, threshold: Any, left: Any, right: Any, out: Any) -> None:
     """Write the leaf of every row in every tree to ``out`` (rows, trees); see :class:`condiff.bases.forest.Forest`."""
     for row in range(rows.shape[0]):

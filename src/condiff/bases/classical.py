@@ -1,0 +1,316 @@
+r"""Classical bases: models of the labelled rows alone, regularised for few of them, any of which may be diffused.
+
+The theorem asks of ``u(x, T-1)`` only that it is a function of ``x``: the paper's residual network is one choice. These
+are others. Each is fitted on inputs of all points (unlabelled ones say how columns are scaled and which directions they
+spread in) and on the labelled items among them, answers for any row, and is saved as arrays.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+from scipy.special import softmax
+
+from condiff.bases.forest import Forest
+from condiff.errors import InvalidFileError
+
+Array = NDArray[np.float64]
+
+# Rows answered together, so that kernels and leaves of many rows never stand in memory at once.
+_ROWS = 8192
+
+
+@dataclass(frozen=True, eq=False)
+class Labelled:
+    """What a base is fitted on.
+
+    Attributes
+    ----------
+    inputs
+        Of all points, (points, features).
+    rows
+        The point of every labelled item.
+    targets
+        A class code for each item, or its values, (items, outputs), of mean zero and unit variance.
+    weights
+        How much each counts; their mean is one.
+    n_outputs
+        Classes, or values.
+    """
+
+    inputs: Array
+    rows: NDArray[np.int64]
+    targets: NDArray[Any]
+    weights: Array
+    n_outputs: int
+
+    @property
+    def classifies(self) -> bool:
+        """Whether the targets are classes."""
+        return self.targets.ndim == 1
+
+    @property
+    def indicators(self) -> Array:
+        """The targets as numbers: one column for each class, or the values themselves."""
+        return np.eye(self.n_outputs)[self.targets] if self.classifies else self.targets
+
+    @property
+    def points(self) -> Array:
+        """The inputs of the labelled items."""
+        return self.inputs[self.rows]
+
+
+class Base(ABC):
+    """A fitted base: from rows of inputs to ``u(x, T-1)``, probabilities of classes or values."""
+
+    kinds: ClassVar[dict[str, type[Base]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        Base.kinds[cls.__name__] = cls
+
+    def outputs(self, inputs: Array) -> Array:
+        """(rows, outputs); rows of probabilities sum to one."""
+        parts = [self._answer(inputs[start : start + _ROWS]) for start in range(0, max(len(inputs), 1), _ROWS)]
+        return np.concatenate(parts)
+
+    @abstractmethod
+    def _answer(self, inputs: Array) -> Array: ...
+
+    def to_dict(self) -> dict[str, Any]:
+        """Arrays and plain values alone, to be saved."""
+        found = {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]
+        return {"kind": type(self).__name__, **{name: _plain(value) for name, value in found.items()}}
+
+    @classmethod
+    def from_dict(cls, state: dict[str, Any]) -> Base:
+        """The base that :meth:`to_dict` described."""
+        state = dict(state)
+        kind = state.pop("kind", None)
+        if kind not in cls.kinds:
+            raise InvalidFileError(f"the model has a base {kind!r}, which this version of condiff does not know")
+        return cls.kinds[kind]._restored(state)
+
+    @classmethod
+    def _restored(cls, state: dict[str, Any]) -> Self:
+        return cls(**state)
+
+
+@dataclass(frozen=True, eq=False)
+class Linear(Base):
+    """``inputs @ weight + intercept``, through a softmax for classes."""
+
+    weight: Array
+    intercept: Array
+    classifies: bool
+
+    def _answer(self, inputs: Array) -> Array:
+        z = inputs @ self.weight + self.intercept
+        return np.asarray(softmax(z, axis=1)) if self.classifies else z
+
+
+@dataclass(frozen=True, eq=False)
+class Trees(Base):
+    """Extremely randomised trees on the inputs and on their principal directions beside them."""
+
+    forest: Forest
+    directions: Array
+
+    def _answer(self, inputs: Array) -> Array:
+        return self.forest.outputs(self.seen(inputs))
+
+    def seen(self, inputs: Array) -> Array:
+        """What the trees split on."""
+        return np.hstack([inputs, inputs @ self.directions])
+
+    @classmethod
+    def _restored(cls, state: dict[str, Any]) -> Self:
+        return cls(Forest.from_dict(state["forest"]), state["directions"])
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianProcess(Base):
+    r"""The posterior mean of a Gaussian process with the kernel :math:`(1-a) e^{-g |x-y|^2 / m} + a\, x \cdot y / s`.
+
+    Kernels and noise are averaged by their marginal likelihood, so that what is stored is one sum: a linear function,
+    and for every length scale weights of the labelled points.
+
+    Attributes
+    ----------
+    points
+        The labelled inputs, centred.
+    centre
+        What was taken off them.
+    rates
+        ``g / m`` of every length scale.
+    pulls
+        (scales, points, outputs): the weights of the points.
+    weight, offset
+        The linear part.
+    classifies
+        Whether outputs are to be probabilities.
+    """
+
+    points: Array
+    centre: Array
+    rates: Array
+    pulls: Array
+    weight: Array
+    offset: Array
+    classifies: bool
+
+    def _answer(self, inputs: Array) -> Array:
+        rows = inputs - self.centre
+        distances = cdist(rows, self.points, "sqeuclidean")
+        found = rows @ self.weight + self.offset
+        for rate, pull in zip(self.rates, self.pulls, strict=True):
+            found = found + np.exp(-rate * distances) @ pull
+        if not self.classifies:
+            return np.asarray(found)
+        kept = np.clip(found, 0.01, None)
+        return np.asarray(kept / kept.sum(axis=1, keepdims=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Blend(Base):
+    """The weighted mean of several bases."""
+
+    members: tuple[Base, ...]
+    weights: tuple[float, ...]
+
+    def _answer(self, inputs: Array) -> Array:
+        total = sum(self.weights)
+        parts = [
+            each.outputs(inputs) * (weight / total) for each, weight in zip(self.members, self.weights, strict=True)
+        ]
+        return np.asarray(np.sum(parts, axis=0))
+
+    @classmethod
+    def _restored(cls, state: dict[str, Any]) -> Self:
+        return cls(tuple(Base.from_dict(each) for each in state["members"]), tuple(state["weights"]))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Base | Forest):
+        return value.to_dict()
+    return [_plain(each) for each in value] if isinstance(value, tuple) else value
+
+
+def fit_logistic(data: Labelled) -> Linear:
+    """Logistic regression on standardised inputs, every class counting alike; ridge regression for values."""
+    from sklearn.linear_model import LogisticRegression, Ridge
+
+    centre, scale = _moments(data.inputs)
+    points = (data.points - centre) / scale
+    if data.classifies:
+        model = LogisticRegression(class_weight="balanced", max_iter=300)
+        model.fit(points, data.targets, sample_weight=data.weights)
+        weight, intercept = _columns(model.coef_, model.intercept_, model.classes_, data.n_outputs)
+    else:
+        ridge = Ridge(alpha=1.0).fit(points, data.targets, sample_weight=data.weights)
+        weight, intercept = ridge.coef_.reshape(data.n_outputs, -1).T, np.ravel(ridge.intercept_)
+    weight = weight / scale[:, None]
+    return Linear(weight, intercept - centre @ weight, data.classifies)
+
+
+def fit_discriminant(data: Labelled) -> Linear | None:
+    """Linear discriminant analysis with the Ledoit-Wolf shrinkage; None where no class has two points."""
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+    present, counts = np.unique(data.targets, return_counts=True)
+    if counts.max() < 2:
+        return None
+    model = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto").fit(data.points, data.targets)
+    return Linear(*_columns(model.coef_, model.intercept_, present, data.n_outputs), classifies=True)
+
+
+def fit_trees(data: Labelled, *, n_trees: int = 200, seed: int = 0) -> Trees:
+    """Extremely randomised trees (Geurts et al., 2006) on the inputs and their principal directions."""
+    from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
+
+    directions = _directions(data.inputs)
+    seen = np.hstack([data.points, data.points @ directions])
+    if not data.classifies:
+        grown = ExtraTreesRegressor(n_trees, max_features="sqrt", random_state=seed)
+        grown.fit(seen, data.targets, sample_weight=data.weights)
+        return Trees(Forest.from_sklearn(grown.estimators_), directions)
+    grown = ExtraTreesClassifier(n_trees, random_state=seed).fit(seen, data.targets, sample_weight=data.weights)
+    values = []
+    for tree in grown.estimators_:
+        value = np.zeros((tree.tree_.node_count, data.n_outputs))
+        value[:, grown.classes_] = tree.tree_.value[:, 0]
+        values.append(value)
+    return Trees(Forest.from_sklearn(grown.estimators_, values), directions)
+
+
+# Length scales relative to the median distance, shares of the linear kernel, and noise relative to the signal.
+_SCALES, _LINEAR, _NOISE = (0.25, 1.0, 4.0), (0.0, 0.5, 1.0), (0.03, 0.1, 0.3, 1.0, 3.0)
+
+
+def fit_gaussian_process(data: Labelled) -> GaussianProcess:
+    """A Gaussian process of the indicators of the classes, or of the values; see :class:`GaussianProcess`."""
+    centre = data.inputs.mean(axis=0)
+    points, all_points = data.points - centre, data.inputs - centre
+    targets = data.indicators
+    offset = np.average(targets, axis=0, weights=data.weights)
+    free = max(data.n_outputs - 1, 1) if data.classifies else data.n_outputs
+    distances = cdist(points, points, "sqeuclidean")
+    sample = all_points[np.linspace(0, len(all_points) - 1, min(len(all_points), 500)).astype(int)]
+    typical = float(np.median(cdist(sample, points, "sqeuclidean"))) or 1.0
+    size = float((all_points**2).sum(axis=1).mean()) or 1.0
+    products = points @ points.T / size
+    # A point of weight w is as good as w points: its noise is divided by w.
+    unit = 1.0 / np.sqrt(data.weights)
+    found: list[tuple[float, float, float, Array]] = []
+    for scale in _SCALES:
+        for share in _LINEAR:
+            if share == 1.0 and scale != 1.0:
+                continue
+            kernel = (1 - share) * np.exp(-scale * distances / typical) + share * products
+            values, vectors = np.linalg.eigh(kernel / unit[:, None] / unit)
+            along = vectors.T @ ((targets - offset) / unit[:, None])
+            for noise in _NOISE:
+                spectrum = np.maximum(values, 0.0) + noise
+                signal = (along**2 / spectrum[:, None]).sum() / (len(points) * free)
+                evidence = -0.5 * free * (np.log(spectrum).sum() + len(points) * np.log(max(signal, 1e-12)))
+                found.append((evidence, scale, share, (vectors @ (along / spectrum[:, None])) / unit[:, None]))
+    top = max(each[0] for each in found)
+    chances = np.exp([each[0] - top for each in found])
+    pulls = np.zeros((len(_SCALES), len(points), data.n_outputs))
+    weight = np.zeros((points.shape[1], data.n_outputs))
+    for chance, (_, scale, share, pull) in zip(chances / chances.sum(), found, strict=True):
+        pulls[_SCALES.index(scale)] += chance * (1 - share) * pull
+        weight += chance * share * points.T @ pull / size
+    rates = np.array(_SCALES) / typical
+    return GaussianProcess(points, centre, rates, pulls, weight, offset, data.classifies)
+
+
+def blend(members: Sequence[tuple[Base | None, float]]) -> Blend:
+    """The weighted mean of the bases that could be fitted."""
+    fitted = [(base, weight) for base, weight in members if base is not None]
+    return Blend(tuple(base for base, _ in fitted), tuple(weight for _, weight in fitted))
+
+
+def _moments(inputs: Array) -> tuple[Array, Array]:
+    scale = inputs.std(axis=0)
+    return inputs.mean(axis=0), np.where(scale > 1e-12, scale, 1.0)
+
+
+def _directions(inputs: Array) -> Array:
+    """The principal directions of all points, (features, features)."""
+    centred = inputs - inputs.mean(axis=0)
+    return np.ascontiguousarray(np.linalg.eigh(centred.T @ centred)[1][:, ::-1])
+
+
+def _columns(weight: Array, intercept: Array, present: NDArray[Any], n_outputs: int) -> tuple[Array, Array]:
+    """scikit-learn's coefficients as one column for each class; a class without a label has no chance."""
+    if len(present) == 2:  # one column says by how much the second class is ahead
+        weight, intercept = np.vstack([-weight, weight]) / 2, np.concatenate([-intercept, intercept]) / 2
+    columns, offsets = np.zeros((weight.shape[1], n_outputs)), np.full(n_outputs, -np.inf)
+    columns[:, present], offsets[present] = weight.T, intercept
+    return columns, offsets
