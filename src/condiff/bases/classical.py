@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,12 +18,14 @@ from scipy.spatial.distance import cdist
 from scipy.special import softmax
 
 from condiff.bases.forest import Forest
-from condiff.errors import InvalidFileError
+from condiff.errors import InvalidFileError, InvalidInputError
 
 Array = NDArray[np.float64]
 
 # Rows answered together, so that kernels and leaves of many rows never stand in memory at once.
 _ROWS = 8192
+# Labelled rows up to which trees are grown here; beyond, scikit-learn's cost of a tree does not count.
+_FEW = 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +66,13 @@ class Labelled:
     def points(self) -> Array:
         """The inputs of the labelled items."""
         return self.inputs[self.rows]
+
+    def without(self, items: NDArray[np.bool_]) -> Labelled:
+        """The same without some of the items."""
+        weights = self.weights[~items]
+        return replace(
+            self, rows=self.rows[~items], targets=self.targets[~items], weights=weights * (len(weights) / weights.sum())
+        )
 
 
 class Base(ABC):
@@ -176,6 +185,26 @@ class GaussianProcess(Base):
         return np.asarray(kept / kept.sum(axis=1, keepdims=True))
 
 
+class Wrapped(Base):
+    """Any classifier or regressor of scikit-learn's kind; it lives in memory and cannot be saved."""
+
+    def __init__(self, model: Any, n_outputs: int, *, classifies: bool) -> None:
+        self.model, self.n_outputs, self.classifies = model, n_outputs, classifies
+
+    def _answer(self, inputs: Array) -> Array:
+        if not self.classifies:
+            return np.asarray(self.model.predict(inputs), np.float64).reshape(len(inputs), -1)
+        found = np.zeros((len(inputs), self.n_outputs))
+        found[:, self.model.classes_] = self.model.predict_proba(inputs)
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        raise InvalidInputError(
+            f"a model whose base is a {type(self.model).__name__} cannot be saved without a pickle; keep it in memory, "
+            "or use base='residual' or base='blend'"
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class Blend(Base):
     """The weighted mean of several bases."""
@@ -229,23 +258,31 @@ def fit_discriminant(data: Labelled) -> Linear | None:
     return Linear(*_columns(model.coef_, model.intercept_, present, data.n_outputs), classifies=True)
 
 
+def fit_wrapped(data: Labelled, estimator: Any) -> Wrapped:
+    """Fit a copy of a classifier or regressor, with weights where it takes any."""
+    from sklearn.base import clone
+    from sklearn.utils.validation import has_fit_parameter
+
+    model = clone(estimator)
+    targets = data.targets[:, 0] if not data.classifies and data.n_outputs == 1 else data.targets
+    weights = {"sample_weight": data.weights} if has_fit_parameter(model, "sample_weight") else {}
+    return Wrapped(model.fit(data.points, targets, **weights), data.n_outputs, classifies=data.classifies)
+
+
 def fit_trees(data: Labelled, *, n_trees: int = 200, seed: int = 0) -> Trees:
     """Extremely randomised trees (Geurts et al., 2006) on the inputs and their principal directions."""
-    from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
-
     directions = _directions(data.inputs)
     seen = np.hstack([data.points, data.points @ directions])
-    if not data.classifies:
-        grown = ExtraTreesRegressor(n_trees, max_features="sqrt", random_state=seed)
-        grown.fit(seen, data.targets, sample_weight=data.weights)
-        return Trees(Forest.from_sklearn(grown.estimators_), directions)
-    grown = ExtraTreesClassifier(n_trees, random_state=seed).fit(seen, data.targets, sample_weight=data.weights)
-    values = []
-    for tree in grown.estimators_:
-        value = np.zeros((tree.tree_.node_count, data.n_outputs))
-        value[:, grown.classes_] = tree.tree_.value[:, 0]
-        values.append(value)
-    return Trees(Forest.from_sklearn(grown.estimators_, values), directions)
+    n_tried = max(1, int(np.sqrt(seen.shape[1]))) if data.classifies else max(1, seen.shape[1] // 3)
+    if len(seen) <= _FEW:
+        forest = Forest.grow(seen, data.indicators, data.weights, n_trees=n_trees, n_tried=n_tried, fewest=1, seed=seed)
+        return Trees(forest, directions)
+    from sklearn.ensemble import ExtraTreesRegressor
+
+    # Variance of the indicators is the Gini impurity: one kind of tree for classes and values.
+    grown = ExtraTreesRegressor(n_trees, max_features=n_tried, random_state=seed, n_jobs=-1)
+    indicators = data.indicators if data.n_outputs > 1 else data.indicators[:, 0]
+    return Trees(Forest.from_sklearn(grown.fit(seen, indicators, data.weights).estimators_), directions)
 
 
 # Length scales relative to the median distance, shares of the linear kernel, and noise relative to the signal.

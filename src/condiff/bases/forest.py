@@ -1,4 +1,4 @@
-"""Decision trees as arrays: grown by scikit-learn, then asked, saved and loaded without it.
+"""Decision trees as arrays: grown here or by scikit-learn, then asked, saved and loaded without it.
 
 A forest serves twice. Its leaves' mean values are a base's answers; and points that share leaves are alike in what the
 forest looks at, so that leaves also make a graph (:func:`condiff.graph.shared_leaves`).
@@ -44,6 +44,33 @@ class Forest:
     left: NDArray[np.int32]
     right: NDArray[np.int32]
     value: Array
+
+    @classmethod
+    def grow(
+        cls, rows: NDArray[Any], targets: Array, weights: Array, *, n_trees: int, n_tried: int, fewest: int, seed: int
+    ) -> Self:
+        """Grow extremely randomised trees on few rows; see :func:`condiff.kernels.growth.grow`."""
+        room = 2 * len(rows) + 1
+        feature, left = np.full((n_trees, room), -1, np.int32), np.zeros((n_trees, room), np.int32)
+        threshold, value = np.zeros((n_trees, room)), np.zeros((n_trees, room, targets.shape[1]))
+        size = np.zeros(n_trees, np.int64)
+        seeds = np.random.SeedSequence(seed).generate_state(n_trees, np.uint64) >> np.uint64(16)
+        if kernels.available():
+            from condiff.kernels.trees import grow
+        else:
+            from condiff.kernels.growth import grow
+        inputs = (
+            # Rows are asked in single precision, so they are split in it.
+            np.ascontiguousarray(np.asarray(rows, np.float32), np.float64),
+            np.ascontiguousarray(targets, np.float64),
+            np.ascontiguousarray(weights, np.float64),
+        )
+        grow(*inputs, seeds.astype(np.int64), n_tried, fewest, feature, threshold, left, value, size)
+        used = np.arange(room) < size[:, None]
+        starts = np.cumsum([0, *size])[:-1]
+        below = np.where(feature >= 0, left + starts[:, None], 0)[used].astype(np.int32)
+        right = np.where(feature[used] >= 0, below + 1, 0).astype(np.int32)
+        return cls(starts.astype(np.int32), feature[used], threshold[used], below, right, value[used])
 
     @classmethod
     def from_sklearn(cls, trees: Sequence[Any], values: Sequence[Array] | None = None) -> Self:

@@ -13,13 +13,15 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 from sklearn.utils import check_consistent_length, check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from condiff.bases import Residual
+from condiff.bases.classical import Base, Labelled, fit_wrapped
 from condiff.diffusion import SOLVERS, Certificate, Diffusion, certify, diffusion_time
 from condiff.diffusion.stability import max_diagonal
 from condiff.errors import InvalidInputError, StepSizeWarning, UnlabelledComponentWarning
+from condiff.estimators.blended import Ground, clamped, fit_blend, fit_for_rehearsal, fit_then_diffuse
 from condiff.estimators.domain import Domain, follow
 from condiff.estimators.inputs import Items, Nodes, features_of, slices
 from condiff.estimators.saving import Saveable
@@ -48,6 +50,7 @@ class BaseCOIN(Saveable):
     """Base class of :class:`COINClassifier` and :class:`COINRegressor`."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "base": [StrOptions({"residual", "blend"}), HasMethods(["fit", "predict"])],
         "graph": [StrOptions({"knn", "precomputed"}), callable],
         "n_neighbors": [Interval(Integral, 2, None, closed="left")],
         "bandwidth_rank": [Interval(Integral, 2, None, closed="left")],
@@ -72,6 +75,7 @@ class BaseCOIN(Saveable):
     def __init__(
         self,
         *,
+        base: Any = "residual",
         graph: Any = "knn",
         n_neighbors: int = 12,
         bandwidth_rank: int = 6,
@@ -92,6 +96,7 @@ class BaseCOIN(Saveable):
         device: str = "cpu",
         verbose: int | bool = False,
     ) -> None:
+        self.base = base
         self.graph = graph
         self.n_neighbors = n_neighbors
         self.bandwidth_rank = bandwidth_rank
@@ -215,6 +220,7 @@ class BaseCOIN(Saveable):
         dimension: float,
         item_losses: ItemLosses,
         penalties: Penalties | None = None,
+        prior: Array | None = None,
     ) -> Array:
         """Choose the diffusion, fit the networks through it, diffuse; returns the answers at the held-out items.
 
@@ -232,14 +238,21 @@ class BaseCOIN(Saveable):
             From answers at the held-out items, and which items these are, to the loss of each.
         penalties
             From the weights, (networks, items), to what is added to the loss of each network.
+        prior
+            Known shares of the classes.
         """
-        chosen = self._longest_diffusion(dimension)
-        if self.strength != "auto" and chosen.solver.limited and chosen.layers:
+        if self.strength != "auto" and SOLVERS[self.solver].limited and self.layers != 0:
             certify(self._domain.graph).check(float(self.strength), strict=self.strict)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", StepSizeWarning)  # it has been said
-            answers = self._fit_networks(chosen, items, held_out, n_outputs, item_losses, penalties)
-        base, output, reached = self._diffuse(nodes, items)
+        if isinstance(self.base, str) and self.base == "residual":
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", StepSizeWarning)  # it has been said
+                longest = self._longest_diffusion(dimension)
+                answers = self._fit_networks(longest, items, held_out, n_outputs, item_losses, penalties)
+            base, output = self._diffuse()
+        else:
+            base, output, answers = self._fit_then_diffuse(items, held_out, n_outputs, prior)
+        reached = self._find_reached(nodes, items)
+        output[~reached] = base[~reached]
         self.record_ = FitRecord(
             nodes.of_row, base, output, reached, items.nodes, items.targets, np.nonzero(held_out)[1], answers
         )
@@ -278,6 +291,7 @@ class BaseCOIN(Saveable):
         everything = np.ones((self.n_inits, len(items.nodes)), bool)
         networks, _ = self._train(chosen, operator, items, everything, n_outputs, penalties)
         self.models_ = [network.cpu().double().eval() for network in networks]
+        self.base_, self.readout_ = None, None
         return answers
 
     def _train(
@@ -329,16 +343,53 @@ class BaseCOIN(Saveable):
                 networks.append(COIN(base, diffusion, head=self._head).to(self.device))
         return networks
 
-    def _diffuse(self, nodes: Nodes, items: Items) -> tuple[Array, Array, NDArray[np.bool_]]:
-        """The mean base output at all nodes, what the diffusion makes of it, and which nodes some label reaches."""
-        graph = self._domain.graph
+    def _fit_then_diffuse(
+        self, items: Items, held_out: NDArray[np.bool_], n_outputs: int, prior: Array | None
+    ) -> tuple[Array, Array, Array]:
+        """Fit a base on the labels alone, then diffuse it; returns answers before and after, and at held-out items."""
+        domain = self._domain
+        inputs = domain.features.inputs(domain.points)
+        data = Labelled(
+            inputs, items.nodes, items.targets, items.weights * (len(items.weights) / items.weights.sum()), n_outputs
+        )
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        blends = isinstance(self.base, str)
+
+        def wrapped(labels: Labelled, _: int) -> tuple[Base, None]:
+            return fit_wrapped(labels, self.base), None
+
+        found = fit_then_diffuse(
+            Ground(inputs, domain.graph, self.n_neighbors, seed),
+            data,
+            held_out,
+            fit=fit_blend if blends else wrapped,
+            rehearsal=fit_for_rehearsal if blends else wrapped,
+            layers=None if self.layers == "auto" else int(self.layers),
+            strength=None if self.strength == "auto" else float(self.strength),
+            prior=prior,
+            seed=seed,
+        )
+        self.base_, self.readout_, self.models_ = found.base, found.read, []
+        self.layers_, self.strength_ = found.layers, found.strength
+        self.diffusion_time_ = self.layers_ * self.strength_
+        if found.links is not None:
+            self._domain = domain.over_leaves(found.links)
+        if self.verbose and found.candidates:
+            print(f"[condiff] rehearsed: {'; '.join(map(str, found.candidates))}")
+        return found.before, found.after, found.answers
+
+    def _diffuse(self) -> tuple[Array, Array]:
+        """The mean output of the networks at all nodes, and what the diffusion makes of it."""
         base = self._base_output(self._domain.points)
         with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore", StepSizeWarning)  # the fit has warned already
-            output = self.diffusion_(torch.as_tensor(base), graph.laplacian(torch.float64)).numpy()
-        # Without a label in reach there is nothing to diffuse: the base answers alone.
+            output = self.diffusion_(torch.as_tensor(base), self._domain.graph.laplacian(torch.float64)).numpy()
+        return base, output
+
+    def _find_reached(self, nodes: Nodes, items: Items) -> NDArray[np.bool_]:
+        """Which nodes some label reaches: without one there is nothing to diffuse, and the base answers alone."""
+        graph = self._domain.graph
         reached = np.isin(graph.components, graph.components[items.nodes])
-        output[~reached] = base[~reached]
         known = nodes.of_row >= 0
         self.unlabelled_component_ = np.zeros(len(known), dtype=bool)
         self.unlabelled_component_[known] = ~reached[nodes.of_row[known]]
@@ -350,12 +401,14 @@ class BaseCOIN(Saveable):
                 UnlabelledComponentWarning,
                 stacklevel=4,
             )
-        return base, output, reached
+        return reached
 
     # ---- answers --------------------------------------------------------------------------------------------------
 
     def _base_output(self, rows: Any) -> Array:
-        """The mean output of the base networks, in double precision."""
+        """What the base answers for rows, in double precision: the mean of the networks, or another base's output."""
+        if self.base_ is not None:
+            return self.base_.outputs(self._domain.features.inputs(rows))
         parts = []
         for here in slices(rows.shape[0]):
             inputs = torch.as_tensor(self._domain.features.inputs(rows[here]))
@@ -393,7 +446,15 @@ class BaseCOIN(Saveable):
         # Nodes that no label reaches have nothing to pass on.
         weights = sp.csr_array(weights @ sp.diags_array(self.record_.reached.astype(np.float64)))
         operator = domain.graph.laplacian(torch.float64)
-        return follow(self.diffusion_, operator, self.record_.base, self._base_output(rows), weights)
+        start, own = self.record_.base, self._base_output(rows)
+        if self.readout_ is None:
+            return follow(self.diffusion_, operator, start, own, weights)
+        if not self.layers_:
+            return own
+        labels = Labelled(
+            start, self.record_.nodes, self.record_.targets, np.ones(len(self.record_.nodes)), own.shape[1]
+        )
+        return self.readout_(follow(self.diffusion_, operator, clamped(start, labels), own, weights))
 
 
 def _search_line(recall: float) -> str:

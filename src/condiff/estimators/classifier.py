@@ -19,6 +19,7 @@ from condiff.estimators.inputs import (
     class_targets,
     class_weights,
     held_out_folds,
+    known_shares,
     unpacked,
 )
 from condiff.model import Head
@@ -34,6 +35,10 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
 
     Parameters
     ----------
+    base : {"residual", "blend"} or a scikit-learn classifier, default="residual"
+        What is diffused. ``"residual"``: the paper's network, trained through the diffusion. ``"blend"``: trees, linear
+        models and a Gaussian process, fitted on the labels alone, for ordinary tables; a rehearsal on the unlabelled
+        points decides whether, how far and over which graph to diffuse. Any classifier likewise.
     graph : {"knn", "precomputed"} or callable, default="knn"
         Join nearest neighbours; or take the symmetric ``adjacency`` given to :meth:`fit` (without one, X itself is
         the adjacency); or call a function of the distinct rows that returns anything :meth:`condiff.Graph.of` reads.
@@ -66,6 +71,8 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
     class_balance : float, "auto" or None, default="auto"
         Weight of a penalty on outputs whose mean strays from the smoothed label proportions. By default
         ``classes / labelled points``: it settles ties where labels are few, and fades as they come in.
+    class_prior : dict or None, default=None
+        Known sizes or proportions of the classes among all points; by default they are estimated.
     calibration : "temperature" or None, default="temperature"
         Fit a temperature on held-out labels, where there are at least ten in classes of two or more.
     folds : int, default=5
@@ -121,12 +128,14 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         **BaseCOIN._parameter_constraints,
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "class_balance": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left"), None],
+        "class_prior": [dict, None],
         "calibration": [StrOptions({"temperature"}), None],
     }
 
     def __init__(
         self,
         *,
+        base: Any = "residual",
         graph: Any = "knn",
         n_neighbors: int = 12,
         bandwidth_rank: int = 6,
@@ -143,6 +152,7 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         weight_decay: float = 5e-4,
         class_weight: Any = None,
         class_balance: Any = "auto",
+        class_prior: Any = None,
         calibration: str | None = "temperature",
         folds: int = 5,
         random_state: Any = 0,
@@ -151,6 +161,7 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         verbose: int | bool = False,
     ) -> None:
         super().__init__(
+            base=base,
             graph=graph,
             n_neighbors=n_neighbors,
             bandwidth_rank=bandwidth_rank,
@@ -173,6 +184,7 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         )
         self.class_weight = class_weight
         self.class_balance = class_balance
+        self.class_prior = class_prior
         self.calibration = calibration
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, adjacency: Any = None) -> Self:
@@ -216,6 +228,7 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
             dimension=self._graph_factor() * np.sqrt(n_classes * items.n_labelled),
             item_losses=log_losses,
             penalties=self._balance_penalties(items),
+            prior=known_shares(self.class_prior, self.classes_),
         )
         self.temperature_, self.cv_score_ = 1.0, float("nan")
         if len(item):
@@ -246,10 +259,13 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         share = n_classes / n_labelled if self.class_balance == "auto" else self.class_balance
         if not share:
             return None
+        known = known_shares(self.class_prior, self.classes_)
         membership = torch.nn.functional.one_hot(torch.as_tensor(items.targets), n_classes).float()
 
         def penalties(weight: torch.Tensor) -> list[ClassBalance]:
             """The smoothed proportions of the labels that each network sees."""
+            if known is not None:
+                return [ClassBalance(torch.as_tensor(known).to(weight), share)] * len(weight)
             counts = n_labelled * (weight / weight.sum(-1, keepdim=True)) @ membership.to(weight)
             return [ClassBalance(row, share) for row in (counts + 1.0) / (n_labelled + n_classes)]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -14,6 +14,7 @@ from sklearn.utils.extmath import randomized_svd
 
 from condiff.diffusion import Diffusion
 from condiff.errors import InvalidInputError
+from condiff.estimators.blended import Links
 from condiff.estimators.inputs import Nodes, find_rows, fingerprints, moments, slices
 from condiff.graph import Graph, Laplacian, Metric, PointGraph
 
@@ -134,6 +135,8 @@ class Domain:
         ``n_neighbors``, ``bandwidth_rank`` and metric of a graph of nearest neighbours.
     recall
         Share of the true nearest neighbours that was found; below 1 for an approximate search.
+    links
+        What joins new points to a graph of shared leaves.
     """
 
     points: Any
@@ -146,6 +149,7 @@ class Domain:
     rank: int = 0
     metric: Metric = "euclidean"
     recall: float = 1.0
+    links: Links | None = None
 
     @classmethod
     def of_points(
@@ -203,15 +207,24 @@ class Domain:
 
     def to_dict(self) -> dict[str, Any]:
         """Arrays and plain values; the fingerprints follow from the points."""
-        plain = {name: value for name, value in vars(self).items() if name not in ("fingerprints", "features", "graph")}
-        return plain | {"features": vars(self.features), "weights": self.graph.weights}
+        left_out = ("fingerprints", "features", "graph", "links")
+        plain = {name: value for name, value in vars(self).items() if name not in left_out}
+        links = None if self.links is None else self.links.to_dict()
+        return plain | {"features": vars(self.features), "weights": self.graph.weights, "links": links}
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> Domain:
         """The inverse of :meth:`to_dict`."""
         state = dict(state)
         features, graph = FeatureMap(**state.pop("features")), Graph.of(state.pop("weights"))
-        return cls(fingerprints=fingerprints(state["points"]), features=features, graph=graph, **state)
+        links = state.pop("links", None)
+        joined = None if links is None else Links.from_dict(links, graph)
+        known = fingerprints(state["points"])
+        return cls(fingerprints=known, features=features, graph=graph, links=joined, **state)
+
+    def over_leaves(self, links: Links) -> Domain:
+        """The same points on a graph of shared leaves."""
+        return replace(self, graph=links.joined.graph, links=links)
 
     def in_own_form(self, rows: Any) -> Any:
         """Rows as dense or CSR, whichever the nodes are."""
@@ -228,6 +241,8 @@ class Domain:
         n = self.graph.n_nodes
         if adjacency is not None:
             return self._weights_of_edges(adjacency, rows.shape[0])
+        if self.links is not None:
+            return self.links.rows_of(self.features.inputs(rows))
         if self.bandwidth is None or self.degree is None:
             return sp.csr_array((rows.shape[0], n))
         extended = PointGraph(self.graph, self.bandwidth, self.degree, self.cut, self.rank, "pair", self.metric)

@@ -286,6 +286,21 @@ def class_weights(items: Items, classes: NDArray[Any], class_weight: Any) -> Ite
     return Items(items.nodes, items.targets, items.weights * factors[items.targets])
 
 
+def known_shares(class_prior: Any, classes: NDArray[Any]) -> NDArray[np.float64] | None:
+    """Known sizes or proportions as the share of every class, in the order of the classes."""
+    if class_prior is None:
+        return None
+    named = classes.tolist()
+    if missing := [label for label in named if label not in class_prior]:
+        raise InvalidInputError(f"class_prior lacks the class {missing[0]!r}: give the size or share of every class")
+    if unknown := [key for key in class_prior if key not in named]:
+        raise InvalidInputError(f"class_prior names {unknown[0]!r}, which is not among the labels")
+    sizes = np.array([float(class_prior[label]) for label in named])
+    if not np.isfinite(sizes).all() or (sizes <= 0).any():
+        raise InvalidInputError("class_prior must be positive and finite for every class")
+    return np.asarray(sizes / sizes.sum())
+
+
 def held_out_folds(items: Items, strata: NDArray[np.int64], folds: int) -> NDArray[np.bool_]:
     """Which items each fold holds out, of shape (folds, items); no rows where there are too few labels.
 

@@ -16,8 +16,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from condiff.bases import Residual
+from condiff.bases.classical import Base
 from condiff.diffusion import Diffusion
+from condiff.diffusion.readout import ReadOut
 from condiff.errors import InvalidFileError, InvalidInputError
+from condiff.estimators.blended import Affine
 from condiff.estimators.domain import Domain
 from condiff.files import atomic_folder, read_sealed, sha256, write_sealed
 from condiff.model import COIN, Head
@@ -146,6 +149,8 @@ class Saveable(BaseEstimator):  # type: ignore[misc]
     _domain: Domain
     models_: list[COIN]
     record_: FitRecord
+    base_: Base | None
+    readout_: ReadOut | Affine | None
     solver: str
     strict: bool
 
@@ -157,6 +162,8 @@ class Saveable(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         params = self.get_params(deep=False)
+        if not isinstance(params["base"], str):
+            params["base"] = "blend"  # its fitted state is saved, or says that it cannot be
         if callable(params["graph"]):
             raise InvalidInputError("a model whose graph is a function cannot be saved; pass its result as adjacency")
         if not isinstance(params["random_state"], int | np.integer | None):
@@ -170,6 +177,8 @@ class Saveable(BaseEstimator):  # type: ignore[misc]
         fitted["models_"] = [{k: v.numpy() for k, v in m.convection.state_dict().items()} for m in self.models_]
         fitted["_domain"] = self._domain.to_dict()
         fitted["record_"] = vars(self.record_)
+        fitted["base_"] = None if self.base_ is None else self.base_.to_dict()
+        fitted["readout_"] = None if self.readout_ is None else vars(self.readout_)
         return fitted
 
     def _restore(self, state: dict[str, Any]) -> None:
@@ -177,15 +186,20 @@ class Saveable(BaseEstimator):  # type: ignore[misc]
         self._domain = Domain.from_dict(state.pop("_domain"))
         self.record_ = FitRecord(**state.pop("record_"))
         diffusion = Diffusion(state["layers_"], state["strength_"], solver=self.solver, strict=self.strict)
-        parameters = state.pop("models_")
+        base, read = state.pop("base_"), state.pop("readout_")
+        self.base_ = None if base is None else Base.from_dict(base)
+        self.readout_ = None if read is None else (ReadOut if self._head == "softmax" else Affine)(**read)
+        self.models_ = []
+        self.__dict__.update({name: value for name, value in state.items() if name != "models_"})
+        if self.base_ is not None:
+            return
+        parameters = state["models_"]
         n_outputs, width = parameters[0]["readout.weight"].shape
         n_inputs = parameters[0]["blocks.0.weight"].shape[1]
-        self.models_ = []
         for arrays in parameters:
             model = COIN(Residual(n_inputs, n_outputs, width=width).double(), diffusion, head=self._head).eval()
             model.convection.load_state_dict({name: torch.as_tensor(value) for name, value in arrays.items()})
             self.models_.append(model)
-        self.__dict__.update(state)
 
 
 def load(folder: str | Path) -> Any:
