@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import json
+import time
 import warnings
 
 import pytest
 
+from condiff.cli import output
 from condiff.cli.output import error_line, print_json, progress, warning_line
 
 
@@ -43,3 +45,12 @@ def test_progress_is_plain_lines_on_standard_error(capsys: pytest.CaptureFixture
     assert seen.out == ""
     assert len(seen.err.splitlines()) == lines
     assert seen.err.splitlines()[-1] == f"digits: {total} of {total}"
+
+
+def test_long_work_says_that_it_goes_on(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "_BEAT", 0.01)
+    with output.working("fitting 5 rows"):
+        time.sleep(0.2)
+    assert capsys.readouterr().err.startswith("fitting 5 rows ... 0 s\n")
+    with pytest.raises(KeyboardInterrupt), output.working("fitting"):
+        raise KeyboardInterrupt

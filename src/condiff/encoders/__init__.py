@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["TableEncoder", "is_table"]
+__all__ = ["ImageEncoder", "TableEncoder", "is_table"]
 
 if TYPE_CHECKING:
+    from condiff.encoders.images import ImageEncoder
     from condiff.encoders.table import TableEncoder, is_table
 
+# scikit-learn and torch take seconds to import; what a table holds is understood without them.
+_HOMES = {"ImageEncoder": "images", "TableEncoder": "table", "is_table": "table"}
 
-# scikit-learn takes a second to import; what a table holds is understood without it.
+
 def __getattr__(name: str) -> Any:
-    if name in __all__:
-        from condiff.encoders import table
-
-        return getattr(table, name)
+    if name in _HOMES:
+        return getattr(import_module(f"condiff.encoders.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'condiff.encoders' has no attribute {name!r}")

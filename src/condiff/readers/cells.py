@@ -43,7 +43,7 @@ _GROUPS = "'\u2019 \u00a0\u202f"  # between thousands
 _MINUS = "-\u2212"
 _BODY = rf"(?:\d[\d.,{_GROUPS}]*|[.,]\d+)(?:[eE][+-]?\d+)?"
 _CELL = re.compile(
-    rf"(?P<open>\()?(?P<sign>[{_MINUS}+])?\s*(?P<prefix>{_CURRENCY})?\s*(?P<sign2>[{_MINUS}+])?(?P<body>{_BODY})"
+    rf"(?P<open>\()?(?P<sign>[{_MINUS}+])?\s*(?:(?P<prefix>{_CURRENCY})\s*(?P<sign2>[{_MINUS}+])?)?(?P<body>{_BODY})"
     r"\s*(?P<suffix>[^\W\d_%]*[%‰°€$£¥₹]?[^\W\d_]*(?:[/ .][^\W\d_]+)?[²³]?\.?)(?(open)\))"
 )
 _WITH_POINT = re.compile(
