@@ -120,6 +120,8 @@ def test_where_nothing_can_be_compared_there_are_no_error_bars(condiff: Run, tow
         (["roads.csv", "--edges", "roads.csv"], ["line 2, column 'target' is 'town 1'"]),
         (["cases.csv", "--edges", "roads.csv", "--coverage", "1.5"], ["--coverage must be above 0 and below 1"]),
         (["cases.csv", "--edges", "roads.csv", "--out", "answer.txt"], ["--out must end in .csv"]),
+        (["cases.csv", "--edges", "roads.csv", "--out", "cases.csv"], ["is also an input, which would be lost"]),
+        (["cases.csv", "--edges", "roads.csv", "--out", "./roads.csv"], ["is also an input, which would be lost"]),
         (["cases.csv", "--edges", "roads.csv", "--lags", "39"], ["needs at least 41 days", "there are 40 days"]),
     ],
     ids=lambda value: " ".join(value) if "--edges" in value else "",

@@ -423,7 +423,9 @@ def test_numbers_that_are_names() -> None:
 
 
 def test_nothing_left_to_learn_from() -> None:
-    with pytest.raises(InvalidInputError, match="the table has no column left to learn from: 'id' an id"):
+    with pytest.raises(
+        InvalidInputError, match=r"the table has no column left to learn from: 'id' \(an id, different in every row\)"
+    ):
         TableEncoder(drop=["y"]).fit({"id": [1, 2, 3], "y": [0, 1, None]})
     with pytest.raises(InvalidInputError, match=r"has no column 'colour' \(did you mean 'color'\?\)"):
         TableEncoder(keep=["colour"]).fit({"color": ["a", "b"]})

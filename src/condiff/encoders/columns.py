@@ -347,7 +347,9 @@ def learn_columns(
     decimal = marks.most_common(1)[0][0] if marks else None
     found = [_learn(table.column(name), name in keep, name in categorical, decimal, table.source) for name in names]
     if needed and all(isinstance(column, DroppedColumn) for column in found):
-        reasons = "; ".join(f"{column.name!r} {column.note.why}" for column in found[:5]) or "there is no other column"
+        reasons = (
+            "; ".join(f"{column.name!r} ({column.note.why})" for column in found[:5]) or "there is no other column"
+        )
         raise InvalidInputError(f"{table.source} has no column left to learn from: {reasons}")
     return found
 

@@ -142,6 +142,9 @@ def read_numbers(text: Text, decimal: str | None = None) -> tuple[NumberForm, Fl
 
 
 def _number_form(counts: Counter[str], found: Mapping[str, _Parts], decimal: str | None) -> NumberForm | None:
+    with_unit = sum(counts[cell] for cell, parts in found.items() if parts.unit)
+    if with_unit < _MOST * sum(counts[cell] for cell in found):  # 136A among numbers of families is no unit
+        found = {cell: parts for cell, parts in found.items() if not parts.unit}
     words = tuple(sorted(cell for cell in counts if cell not in found))
     unknown = tuple(word for word in words if word.lower() not in NO_VALUE)
     enough = _NEARLY_ALL if unknown else _MOST
@@ -289,7 +292,7 @@ def days(cell: str, order: str = "year-month-day") -> float | None:
         month = _MONTHS[part["b"][:3].lower()] if part.get("b") else int(part.get("m") or 1)
         year = int(part.get("y") or 1970)
         if len(part.get("y") or "1970") == 2:
-            year += 1900 if year >= 69 else 2000
+            year += 1900 if year >= 50 else 2000
         hour = int(part.get("H") or 0)
         if half := (part.get("p") or "").lower()[:1]:
             if not 1 <= hour <= 12:
