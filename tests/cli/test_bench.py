@@ -1,9 +1,16 @@
+"""condiff bench: engines beside the paper's way, and how methods scale."""
+
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import pytest
 from tests.cli.conftest import Run
+
+from condiff.reproduce.bench import speed
+from condiff.reproduce.bench.scale import sweep
 
 
 def test_json_has_the_agreed_fields(condiff: Run, data_root: Path, tmp_path: Path) -> None:
@@ -28,3 +35,71 @@ def test_a_table_for_people(condiff: Run, data_root: Path) -> None:
 
 def test_an_unknown_task(condiff: Run) -> None:
     condiff("bench", "nodes").assert_failed("unknown task 'nodes'", "node", "prostate")
+
+
+@pytest.fixture
+def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(job: dict[str, Any], limit: float) -> dict[str, Any]:
+        known = {name: job[name] for name in ("method", "points", "threads")}
+        measured = {"status": "ok", "seconds": float(job["points"]) / 1000, "memory_mb": 900.0}
+        if job["method"] == "products":
+            return known | measured | {"nodes": 10, "bytes_a_second": 2e10, "share_of_triad": 0.6, "seconds": 1.0}
+        if job["method"] != "COIN":
+            return known | {"status": "time", "reason": f"more than {limit:.0f} s"}
+        parts = {f"seconds_{part}": 1.0 for part in ("neighbours", "graph", "fit", "predict")}
+        return known | measured | parts | {"accuracy": 0.9, "best_accuracy": 0.95, "recall": 0.97}
+
+    monkeypatch.setattr(sweep, "_run", run)
+
+
+def test_scale_as_json_and_a_picture(condiff: Run, no_work: None, tmp_path: Path) -> None:
+    out = tmp_path / "bench.json"
+    result = condiff("bench", "scale", "--points", 70_000, "--method", "COIN", "--products", "--out", out, "--json")
+    assert result.code == 0, result.err
+    rows = json.loads(result.out)
+    assert [(row["method"], row["points"]) for row in rows] == [("COIN", 70_000), ("products", 0)]
+    assert rows[0]["made"]["command"]
+    assert out.with_suffix(".png").exists()
+
+
+def test_scale_as_a_table_for_people(condiff: Run, no_work: None, tmp_path: Path) -> None:
+    sizes = ("--points", 70_000, "--points", 140_000)
+    result = condiff("bench", "scale", *sizes, "--limit", 5, "--out", tmp_path / "bench.json")
+    assert result.code == 0, result.err
+    assert "recall 97.0 %" in result.out
+    assert "gave up: more than 5 s" in result.out
+    assert "COIN: time grows as points to the power of 1.00" in result.out
+    assert "COIN, 140,000 points: 140.0 s, 900 MB, accuracy 90.00 of 95.00" in result.err
+
+
+def test_scale_of_products_alone(condiff: Run, no_work: None, tmp_path: Path) -> None:
+    result = condiff("bench", "scale", "--products", "--out", tmp_path / "bench.json", "--json")
+    assert [row["method"] for row in json.loads(result.out)] == ["products"]
+    assert not (tmp_path / "bench.png").exists()
+
+
+def test_bad_input_for_scale(condiff: Run, tmp_path: Path) -> None:
+    condiff("bench", "scale", "--points", 100).assert_failed("--points must be at least 2,000")
+    condiff("bench", "scale", "--method", "COINN").assert_failed("unknown method 'COINN'", "COIN")
+    condiff("bench", "scale", "node").assert_failed("scale is run by itself")
+
+
+def test_ratios_of_an_earlier_run_stand_beside(condiff: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    row = {
+        "task": "node tiny", "reference_seconds": 4.0, "engine_seconds": 0.1, "ratio": 40.0, "max_difference": 0.0,
+        "peak_memory_mb": 1.0, "published_gpu_seconds": None,
+    }  # fmt: skip
+    monkeypatch.setitem(speed.TASKS, "node", lambda: [None])
+    monkeypatch.setattr(speed, "measure", lambda *_: dict(row))
+    before = tmp_path / "before.json"
+    before.write_text(json.dumps([row | {"ratio": 37.2}]))
+    result = condiff("bench", "node", "--before", before, "--threads", 1)
+    assert result.code == 0, result.err
+    assert "before" in result.out and result.out.split("node tiny")[1].split()[4:6] == ["40", "37"]
+
+
+def test_options_that_do_not_belong_together(condiff: Run, tmp_path: Path) -> None:
+    condiff("bench", "node", "--points", 5000).assert_failed("--points is for condiff bench scale only")
+    condiff("bench", "scale", "--before", tmp_path / "x.json").assert_failed("--before compares ratios")
+    (tmp_path / "x.json").write_text("{}]")
+    condiff("bench", "node", "--before", tmp_path / "x.json").assert_failed("is not a file that condiff bench")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,30 +15,38 @@ from condiff.cli.output import console, note, print_json, typed
 def command(
     tasks: Annotated[
         list[str],
-        typer.Argument(metavar="TASK...", help="node, fewshot, covid, prostate, or all of these: all; or scale."),
+        typer.Argument(metavar="TASK...", help="node, fewshot, covid, prostate, all (of these), or scale."),
     ],
-    repeats: Annotated[int, typer.Option(min=1, help="Turns of each; medians are shown.")] = 3,
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads of both; one a core by default.")] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="How often each is timed; the table has medians.")] = 3,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads; one per core by default.")] = None,
     points: Annotated[
-        list[int] | None, typer.Option(metavar="N", help="Of scale: a number of points; several may be given.")
+        list[int] | None, typer.Option(metavar="N", help="scale: a number of points; may be repeated.")
     ] = None,
-    method: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Of scale: only this method.")] = None,
+    method: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="scale: only this method; may be repeated.")
+    ] = None,
     products: Annotated[
-        bool, typer.Option("--products", help="Of scale: a diffusion on a graph as large as ogbn-products.")
+        bool, typer.Option("--products", help="scale: also diffuse over a graph as large as ogbn-products.")
     ] = False,
-    limit: Annotated[float, typer.Option(min=1, help="Of scale: seconds after which a method gives up.")] = 1800.0,
+    limit: Annotated[
+        float | None, typer.Option(min=1, help="scale: seconds after which a method gives up; 1800 by default.")
+    ] = None,
+    before: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The --out of an earlier run, whose ratios to show beside these."),
+    ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the JSON here too.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON list and nothing else.")] = False,
 ) -> None:
-    """Time one fit of each task in the paper's own way and by the exact fast engine, on the same work in one run.
+    """Time one fit of each task as the paper's code does it and by the fast engine, on the same work in one run.
 
     The paper's way is plain autograd on dense features, through every diffusion layer, one fit at a time, on all
-    cores. Where it takes minutes, it is timed over a few epochs and extended to the paper's number of them. Keep the
-    machine idle meanwhile.
+    cores. Where that takes minutes, it is timed over a few epochs and extrapolated to the paper's number of them.
+    Loops are compiled before any clock starts. Keep the machine otherwise idle.
 
-    The task scale is another: COIN on up to a million made-up points whose best accuracy is known, beside other
-    methods, each in a process of its own. Results go to --out, results/scale/bench.json by default, with a picture
-    beside it; what the file holds already is not run again.
+    The task scale is different: COIN on up to a million made-up points whose best possible accuracy is known, beside
+    other methods, each in a process of its own. Results go to --out, results/scale/bench.json by default, with a
+    picture beside it; what the file already holds is not run again.
 
     Example: [bold]condiff bench node fewshot[/bold] or [bold]condiff bench scale --points 62500 --products[/bold]
     """
@@ -54,17 +63,21 @@ def command(
     if "scale" in tasks:
         if len(tasks) > 1:
             raise InvalidInputError("scale is run by itself: leave out the other tasks")
-        from condiff.cli.bench_scale import bench_scale
-
+        if before is not None:
+            raise InvalidInputError("--before compares ratios, which scale does not have")
         target = out or Path("results/scale/bench.json")
-        bench_scale(points or (), method or (), products, limit, threads or os.cpu_count() or 1, target, json)
+        _scale(points or (), method or (), products, limit or 1800.0, threads or os.cpu_count() or 1, target, json)
         return
+    for name, given in (("points", points), ("method", method), ("products", products), ("limit", limit)):
+        if given:
+            raise InvalidInputError(f"--{name} is for condiff bench scale only")
     wanted = list(TASKS) if "all" in tasks else list(dict.fromkeys(tasks))
     for task in wanted:
         if task not in TASKS:
             raise InvalidInputError(
                 f"unknown task {task!r}{did_you_mean(task, TASKS)}: known are {', '.join(TASKS)}, scale"
             )
+    earlier = {} if before is None else _ratios(before)
     torch.set_num_threads(threads or os.cpu_count() or 1)
     made = provenance(typed())
     # All data first: what is missing is said before anything has been measured.
@@ -75,14 +88,17 @@ def command(
     if json:
         print_json(rows)
         return
-    console.print(_table(rows))
+    console.print(_table(rows, earlier))
     threads = torch.get_num_threads()
-    console.print(f"time of one fit on {threads} thread(s), medians of {repeats}; difference: the largest of outputs")
+    console.print(
+        f"time of one fit on {threads} thread(s), medians of {repeats}; difference: the largest between outputs"
+    )
 
 
-def _table(rows: list[dict[str, Any]]) -> Table:
+def _table(rows: list[dict[str, Any]], earlier: dict[str, float]) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in ("task", "paper's way", "engine", "ratio", "difference", "memory", "published GPU"):
+    before = ("before",) if earlier else ()
+    for name in ("task", "paper's way", "engine", "ratio", *before, "difference", "memory", "published GPU"):
         table.add_column(name, justify="left" if name == "task" else "right")
     for row in rows:
         gpu = row["published_gpu_seconds"]
@@ -90,7 +106,8 @@ def _table(rows: list[dict[str, Any]]) -> Table:
             row["task"],
             f"{_time(row['reference_seconds'])}",
             f"{_time(row['engine_seconds'])}",
-            f"{row['ratio']:.0f}" if row["ratio"] >= 10 else f"{row['ratio']:.1f}",
+            _ratio(row["ratio"]),
+            *(_ratio(earlier.get(row["task"])) for _ in before),
             f"{row['max_difference']:.0e}",
             f"{row['peak_memory_mb']:.0f} MB",
             "-" if gpu is None else _time(gpu),
@@ -100,3 +117,86 @@ def _table(rows: list[dict[str, Any]]) -> Table:
 
 def _time(seconds: float) -> str:
     return f"{1000 * seconds:.1f} ms" if seconds < 0.1 else f"{seconds:.2f} s"
+
+
+def _ratio(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0f}" if value >= 10 else f"{value:.1f}"
+
+
+def _ratios(file: Path) -> dict[str, float]:
+    """The ratio of every task in the file of an earlier run."""
+    import json as codec
+
+    from condiff.errors import InvalidInputError
+
+    try:
+        return {row["task"]: float(row["ratio"]) for row in codec.loads(file.read_text())}
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise InvalidInputError(f"--before {file} is not a file that condiff bench --out wrote: {error!r}") from error
+
+
+def _scale(
+    points: Sequence[int], methods: Sequence[str], products: bool, limit: float, threads: int, out: Path, json: bool
+) -> None:
+    """``condiff bench scale``: run what ``out`` does not hold yet and show all of it."""
+    import json as codec
+
+    from condiff.errors import InvalidInputError, did_you_mean
+    from condiff.reproduce.bench.scale import SIZES, exponents, run_sweep
+    from condiff.reproduce.bench.scale.methods import METHODS
+    from condiff.reproduce.bench.scale.points import CLASSES, LABELS_A_CLASS
+
+    for method in methods:
+        if method not in METHODS:
+            raise InvalidInputError(
+                f"unknown method {method!r}{did_you_mean(method, METHODS)}: known are {', '.join(METHODS)}"
+            )
+    fewest = 2 * CLASSES * LABELS_A_CLASS
+    if any(size < fewest for size in points):
+        raise InvalidInputError(f"--points must be at least {fewest:,}: {LABELS_A_CLASS} per class have labels")
+    # Asked for the products alone, no points are run.
+    sizes = tuple(points) or (() if products else SIZES)
+    rows = run_sweep(
+        out,
+        sizes=sizes,
+        methods=tuple(methods) or tuple(METHODS),
+        products=products,
+        threads=threads,
+        limit=limit,
+        command=typed(),
+        report=note,
+    )
+    if any(row["points"] and row["status"] == "ok" for row in rows):
+        from condiff.pages.canvas import save
+        from condiff.reproduce.figures.bench import draw_scale
+
+        save(draw_scale(codec.loads(out.read_text())), out.with_suffix(".png"))
+    if json:
+        print_json(rows)
+        return
+    console.print(_scale_table(rows))
+    for method, slope in exponents(rows).items():
+        console.print(f"{method}: time grows as points to the power of {slope:.2f}", markup=False)
+
+
+def _scale_table(rows: Sequence[dict[str, Any]]) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in ("method", "points", "seconds", "memory", "accuracy", "best", "note"):
+        table.add_column(name, justify="left" if name in ("method", "note") else "right")
+    for row in rows:
+        size = f"{row.get('nodes', row['points']):,}" if row["status"] == "ok" else f"{row['points']:,}"
+        if row["status"] != "ok":
+            table.add_row(row["method"], size, "-", "-", "-", "-", f"gave up: {row['reason']}")
+            continue
+        remark = ""
+        if row["method"] == "products":
+            remark = f"{row['bytes_a_second'] / 1e9:.1f} GB/s, {100 * row['share_of_triad']:.0f} % of a triad's"
+        elif row["method"] == "COIN":
+            parts = ("neighbours", "graph", "fit", "predict")
+            remark = ", ".join(f"{part} {row[f'seconds_{part}']:.0f} s" for part in parts)
+            remark += f"; recall {100 * row['recall']:.1f} %"
+        shares = [f"{100 * row[field]:.2f} %" if field in row else "-" for field in ("accuracy", "best_accuracy")]
+        table.add_row(
+            row["method"], size, f"{row['seconds']:.1f}", f"{row['memory_mb'] / 1024:.1f} GB", *shares, remark
+        )
+    return table

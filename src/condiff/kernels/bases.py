@@ -71,7 +71,7 @@ def add_gradients(
     """Add what rows ``first`` to ``last`` give to the gradients of the weights; ``to_z`` has these rows alone."""
     networks, blocks, n_classes = outer.shape[:3]
     x_blocks = x.shape[0] // order.shape[0]
-    pulls = np.empty((_TILE, WIDTH), x.dtype)
+    unit_gradients = np.empty((_TILE, WIDTH), x.dtype)
     for start in range(first, last, _TILE):
         stop = min(start + _TILE, last)
         for network in range(networks):
@@ -85,21 +85,21 @@ def add_gradients(
                     unit = active
                     if block < x_blocks:
                         unit = plus_scaled(unit, 1.0, load(x, place + block))
-                    pull = zeros(pulls)
+                    unit_gradient = zeros(unit_gradients)
                     for class_ in range(n_classes):
                         back = to_z[row - first, network * n_classes + class_]
-                        pull = plus_scaled(pull, back, load(readout, class_))
+                        unit_gradient = plus_scaled(unit_gradient, back, load(readout, class_))
                         store(to_readout, class_, plus_scaled(load(to_readout, class_), back, unit))
-                    pull = where_positive(pull, active)
-                    to_bias = plus_scaled(to_bias, 1.0, pull)
-                    store(pulls, row - start, pull)
+                    unit_gradient = where_positive(unit_gradient, active)
+                    to_bias = plus_scaled(to_bias, 1.0, unit_gradient)
+                    store(unit_gradients, row - start, unit_gradient)
                 store(to_biases[network, block], 0, to_bias)
                 for feature in range(here.shape[0]):
                     total = load(to_here, feature)
                     part, lane = feature // WIDTH, feature % WIDTH
                     for row in range(start, stop):
                         value = x[order[row] * x_blocks + part, lane]
-                        total = plus_scaled(total, value, load(pulls, row - start))
+                        total = plus_scaled(total, value, load(unit_gradients, row - start))
                     store(to_here, feature, total)
 
 

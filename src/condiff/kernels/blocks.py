@@ -60,7 +60,7 @@ def step(
     tile_values: Any,
     to_z: Any,
     gradients: Any,
-    pulls: Any,
+    unit_gradients: Any,
     gradient: Any,
     active: Any,
     parts: Any,
@@ -77,7 +77,7 @@ def step(
     The transposed inputs come in tiles of nodes: tile t has those from ``tile_nodes[t]`` on, and feature f's entries in
     it stand at ``tile_starts[t, f]`` to ``tile_starts[t, f + 1]``, their nodes counted from the tile's first. ``to_z``
     is (nodes, classes); ``gradients`` (blocks, classes + 1, 64) holds what the shortcut adds to the gradient of the
-    read-out, and the gradient of the last row. ``pulls`` and ``gradient`` are room to work in: (tile, 64), (rows, 64).
+    read-out, and the gradient of the last row. ``unit_gradients`` (tile, 64) and ``gradient`` (rows, 64) are scratch.
     """
     n_classes = to_z.shape[1]
     for block in range(first, last):
@@ -92,18 +92,18 @@ def step(
             start = tile_nodes[tile]
             for node in range(start, tile_nodes[tile + 1]):
                 unit = load(units, node)
-                pull = zeros(gradient)
+                unit_gradient = zeros(gradient)
                 for class_ in range(n_classes):
                     row, back = n_features + 1 + class_, to_z[node, class_]
-                    pull = plus_scaled(pull, back, load(here, row))
+                    unit_gradient = plus_scaled(unit_gradient, back, load(here, row))
                     store(gradient, row, plus_scaled(load(gradient, row), back, unit))
-                pull = where_positive(pull, unit)
-                to_biases = plus_scaled(to_biases, 1.0, pull)
-                store(pulls, node - start, pull)
+                unit_gradient = where_positive(unit_gradient, unit)
+                to_biases = plus_scaled(to_biases, 1.0, unit_gradient)
+                store(unit_gradients, node - start, unit_gradient)
             for feature in range(n_features):
                 total = load(gradient, feature)
                 for entry in range(tile_starts[tile, feature], tile_starts[tile, feature + 1]):
-                    total = plus_scaled(total, tile_values[entry], load(pulls, tile_columns[entry]))
+                    total = plus_scaled(total, tile_values[entry], load(unit_gradients, tile_columns[entry]))
                 store(gradient, feature, total)
         store(gradient, n_features, to_biases)
         for row in range(here.shape[0]):

@@ -67,7 +67,7 @@ class _Cache(FunctionCache):
             return None
 
     def save_overload(self, *arguments: Any) -> None:
-        with suppress(OSError):
+        with suppress(Exception):  # no room, or nothing that can be pickled: it is compiled again next time
             super().save_overload(*arguments)
 
 

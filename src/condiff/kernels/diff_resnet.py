@@ -57,14 +57,14 @@ def train(
     n_points, n_classes = plain.shape
     blocks, epochs, width = x.shape[0], rates.shape[0], x.shape[2]
     kind = plain.dtype
-    speed, small_speed, outer_speed = np.zeros_like(hidden), np.zeros_like(small), np.zeros_like(outer)
+    velocity, small_velocity, outer_velocity = np.zeros_like(hidden), np.zeros_like(small), np.zeros_like(outer)
     gradient, product = np.empty_like(small), np.zeros((blocks, n_classes, width), kind)
     readout, summed = np.empty_like(product), np.empty_like(product)
     lefts = np.empty((blocks, epochs * n_classes, width), kind)
     rights = np.empty_like(lefts)
     sums = np.zeros((max(n_points, epochs * n_classes, _TILE) * n_classes, FOLD), kind)
     slope, active = np.empty_like(plain), np.empty((n_points, width), kind)
-    pulls = np.empty_like(active)
+    unit_gradients = np.empty_like(active)
     _product(wide, small, product)
     for epoch in range(epochs + 1):
         past, factor = epoch * n_classes, factors[epoch, 0]
@@ -77,19 +77,19 @@ def train(
         if epoch == epochs:
             break
         rate = rates[epoch]
-        _slopes(plain, known, truth, outer, outer_speed, slope, rate, momentum, decay)
+        _slopes(plain, known, truth, outer, outer_velocity, slope, rate, momentum, decay)
         for block in range(blocks):
-            _pulls(hidden[block], small[block], readout[block], slope, active, pulls)
-            _sums_over_points(x[block], small[block], slope, active, pulls, gradient[block], summed[block])
-            move_units(gram, pulls, hidden[block], speed[block], rate, momentum, decay)
+            _unit_gradients(hidden[block], small[block], readout[block], slope, active, unit_gradients)
+            _sums_over_points(x[block], small[block], slope, active, unit_gradients, gradient[block], summed[block])
+            move_units(gram, unit_gradients, hidden[block], velocity[block], rate, momentum, decay)
         _add_past(summed, rights, lefts, past, factors[epoch], sums, gradient)
         for block in range(blocks):
             for class_ in range(n_classes):
                 store(lefts[block], past + class_, load(small[block], class_))
                 store(rights[block], past + class_, load(summed[block], class_))
             last = n_classes + 2
-            move_rows(n_classes, last, gradient[block], small[block], small_speed[block], rate, momentum, decay)
-        _move_and_read(wide, factor, summed, gradient, small, small_speed, product, sums, rate, momentum, decay)
+            move_rows(n_classes, last, gradient[block], small[block], small_velocity[block], rate, momentum, decay)
+        _move_and_read(wide, factor, summed, gradient, small, small_velocity, product, sums, rate, momentum, decay)
 
 
 @compiled()
@@ -149,7 +149,7 @@ def _slopes(
     known: Any,
     truth: Any,
     outer: Any,
-    outer_speed: Any,
+    outer_velocity: Any,
     slope: Any,
     rate: float,
     momentum: float,
@@ -175,25 +175,27 @@ def _slopes(
             for class_ in range(n_classes):
                 slope[point, class_] += known[label, point] * error[class_]
     for class_ in range(n_classes):
-        outer_speed[class_] = momentum * outer_speed[class_] + totals[class_] + decay * outer[class_]
-        outer[class_] -= rate * outer_speed[class_]
+        outer_velocity[class_] = momentum * outer_velocity[class_] + totals[class_] + decay * outer[class_]
+        outer[class_] -= rate * outer_velocity[class_]
 
 
 @compiled()
-def _pulls(hidden: Any, small: Any, readout: Any, slope: Any, active: Any, pulls: Any) -> None:
+def _unit_gradients(hidden: Any, small: Any, readout: Any, slope: Any, active: Any, unit_gradients: Any) -> None:
     """What a block's units give, and the gradients by what they are given."""
     n_points, n_classes = slope.shape
     biases = load(small, n_classes)
     for point in range(n_points):
-        unit, pull = relu(plus_scaled(load(hidden, point), 1.0, biases)), zeros(active)
+        unit, unit_gradient = relu(plus_scaled(load(hidden, point), 1.0, biases)), zeros(active)
         for class_ in range(n_classes):
-            pull = plus_scaled(pull, slope[point, class_], load(readout, class_))
+            unit_gradient = plus_scaled(unit_gradient, slope[point, class_], load(readout, class_))
         store(active, point, unit)
-        store(pulls, point, where_positive(pull, unit))
+        store(unit_gradients, point, where_positive(unit_gradient, unit))
 
 
 @compiled()
-def _sums_over_points(x: Any, small: Any, slope: Any, active: Any, pulls: Any, gradient: Any, summed: Any) -> None:
+def _sums_over_points(
+    x: Any, small: Any, slope: Any, active: Any, unit_gradients: Any, gradient: Any, summed: Any
+) -> None:
     """A block's gradients of the classifier, as far as they come from the points alone, and of both biases."""
     n_points, n_classes = slope.shape
     behind = zeros(gradient)
@@ -209,7 +211,7 @@ def _sums_over_points(x: Any, small: Any, slope: Any, active: Any, pulls: Any, g
         behind = plus_scaled(behind, total, load(small, class_))
     before = zeros(gradient)
     for point in range(n_points):
-        before = plus_scaled(before, 1.0, load(pulls, point))
+        before = plus_scaled(before, 1.0, load(unit_gradients, point))
     store(gradient, n_classes, before)
     store(gradient, n_classes + 1, behind)
 
@@ -221,7 +223,7 @@ def _move_and_read(
     summed: Any,
     gradient: Any,
     small: Any,
-    small_speed: Any,
+    small_velocity: Any,
     product: Any,
     sums: Any,
     rate: float,
@@ -249,8 +251,8 @@ def _move_and_read(
                 place = first + unit
                 value = small[home, class_, place]
                 total = gradient[home, class_, place] + factor * pop_sum(sums, unit * n_classes + class_)
-                moving = momentum * small_speed[home, class_, place] + total + decay * value
-                small_speed[home, class_, place] = moving
+                moving = momentum * small_velocity[home, class_, place] + total + decay * value
+                small_velocity[home, class_, place] = moving
                 small[home, class_, place] = value - rate * moving
         for block in range(blocks):
             for class_ in range(n_classes):

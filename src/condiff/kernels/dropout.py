@@ -9,21 +9,21 @@ from condiff.kernels.vectors import dropout, load, plus_scaled, store, zeros
 
 
 @compiled("int32[1], int32[1], number[1], number[2], number[2], int64, uint64, int64")
-def forward(starts: Any, columns: Any, values: Any, u: Any, room: Any, layers: int, key: int, least: int) -> None:
+def forward(starts: Any, columns: Any, values: Any, u: Any, scratch: Any, layers: int, key: int, least: int) -> None:
     """``layers`` times dropout, then the product with a CSR matrix; in place on ``u`` (nodes, 64), without scaling."""
     for layer in range(layers):
         for node in range(u.shape[0]):
-            store(room, node, dropout(load(u, node), key, layer * u.shape[0] + node, least))
-        _multiply(starts, columns, values, room, u)
+            store(scratch, node, dropout(load(u, node), key, layer * u.shape[0] + node, least))
+        _multiply(starts, columns, values, scratch, u)
 
 
 @compiled("int32[1], int32[1], number[1], number[2], number[2], int64, uint64, int64")
-def backward(starts: Any, columns: Any, values: Any, u: Any, room: Any, layers: int, key: int, least: int) -> None:
+def backward(starts: Any, columns: Any, values: Any, u: Any, scratch: Any, layers: int, key: int, least: int) -> None:
     """The transpose of :func:`forward` for a symmetric matrix."""
     for layer in range(layers - 1, -1, -1):
-        _multiply(starts, columns, values, u, room)
+        _multiply(starts, columns, values, u, scratch)
         for node in range(u.shape[0]):
-            store(u, node, dropout(load(room, node), key, layer * u.shape[0] + node, least))
+            store(u, node, dropout(load(scratch, node), key, layer * u.shape[0] + node, least))
 
 
 @compiled()

@@ -34,9 +34,9 @@ def train(
     truth: Any,
     x: Any,
     hidden: Any,
-    speed: Any,
+    velocity: Any,
     small: Any,
-    small_speed: Any,
+    small_velocity: Any,
     z: Any,
     losses: Any,
     rates: Any,
@@ -48,85 +48,87 @@ def train(
 
     ``gram`` is (points, points), ``rows`` (labelled, points) those of the diffusion, ``truth`` (labelled,) the classes.
     ``x`` and ``hidden`` (blocks, points, 64) are the inputs and ``X W^T``, ``small`` (blocks, classes + 2, 64) the
-    biases of the units, the weights that read them out and, in the first block, the biases of the outputs; ``speed``
-    and ``small_speed`` are their momenta. ``rates`` has the learning rate of every epoch, ``losses`` receives its loss.
+    biases of the units, the weights that read them out and, in the first block, the biases of the outputs; ``velocity``
+    and ``small_velocity`` are their momenta. ``rates`` has every epoch's learning rate, ``losses`` receives its loss.
     """
     n_points, n_classes = z.shape
     back, sums = np.empty_like(z), np.zeros((n_points * n_classes, FOLD), z.dtype)
-    units, pulls = np.empty((n_points, x.shape[2]), z.dtype), np.empty((n_points, x.shape[2]), z.dtype)
+    units, unit_gradients = np.empty((n_points, x.shape[2]), z.dtype), np.empty((n_points, x.shape[2]), z.dtype)
     gradient = np.empty((n_classes + 2, x.shape[2]), z.dtype)
     for block in range(x.shape[0]):
         _read_out(x[block], hidden[block], small[block], sums)
     _outputs(sums, small[0], z)
     for epoch in range(rates.shape[0]):
         rate = rates[epoch]
-        losses[epoch] = _pull_of_outputs(z, rows, truth, back, tiny)
+        losses[epoch] = _loss_and_gradient(z, rows, truth, back, tiny)
         for block in range(x.shape[0]):
-            values, moving = hidden[block], speed[block]
-            _pulls_of_units(x[block], values, small[block], back, units, pulls, gradient)
-            move_units(gram, pulls, values, moving, rate, momentum, decay)
+            values, moving = hidden[block], velocity[block]
+            _unit_gradients(x[block], values, small[block], back, units, unit_gradients, gradient)
+            move_units(gram, unit_gradients, values, moving, rate, momentum, decay)
             if block == 0:
-                _pull_of_last(back, gradient)
-            move_rows(0, n_classes + 2, gradient, small[block], small_speed[block], rate, momentum, decay)
+                _bias_gradient(back, gradient)
+            move_rows(0, n_classes + 2, gradient, small[block], small_velocity[block], rate, momentum, decay)
             _read_out(x[block], values, small[block], sums)
         _outputs(sums, small[0], z)
 
 
 @compiled()
-def move_units(gram: Any, pulls: Any, values: Any, speed: Any, rate: float, momentum: float, decay: float) -> None:
-    """One step of hidden units by ``gram @ pulls``.
+def move_units(
+    gram: Any, unit_gradients: Any, values: Any, velocity: Any, rate: float, momentum: float, decay: float
+) -> None:
+    """One step of hidden units by ``gram @ unit_gradients``.
 
     Sums of five points by 16 units fill ten registers of AVX2: a row that was loaded serves five points, and enough
     sums are under way for the processor never to wait for one.
     """
     n_points = gram.shape[0]
     whole = n_points - n_points % 5
-    for lane in range(pulls.shape[1] // LANE):
+    for lane in range(unit_gradients.shape[1] // LANE):
         for point in range(0, whole, 5):
-            row = load_lane(pulls, 0, lane)
+            row = load_lane(unit_gradients, 0, lane)
             sum_0 = scaled(row, gram[point, 0])
             sum_1 = scaled(row, gram[point + 1, 0])
             sum_2 = scaled(row, gram[point + 2, 0])
             sum_3 = scaled(row, gram[point + 3, 0])
             sum_4 = scaled(row, gram[point + 4, 0])
             for other in range(1, n_points):
-                row = load_lane(pulls, other, lane)
+                row = load_lane(unit_gradients, other, lane)
                 sum_0 = plus_scaled(sum_0, gram[point, other], row)
                 sum_1 = plus_scaled(sum_1, gram[point + 1, other], row)
                 sum_2 = plus_scaled(sum_2, gram[point + 2, other], row)
                 sum_3 = plus_scaled(sum_3, gram[point + 3, other], row)
                 sum_4 = plus_scaled(sum_4, gram[point + 4, other], row)
-            _move(values, speed, point, lane, sum_0, rate, momentum, decay)
-            _move(values, speed, point + 1, lane, sum_1, rate, momentum, decay)
-            _move(values, speed, point + 2, lane, sum_2, rate, momentum, decay)
-            _move(values, speed, point + 3, lane, sum_3, rate, momentum, decay)
-            _move(values, speed, point + 4, lane, sum_4, rate, momentum, decay)
+            _move(values, velocity, point, lane, sum_0, rate, momentum, decay)
+            _move(values, velocity, point + 1, lane, sum_1, rate, momentum, decay)
+            _move(values, velocity, point + 2, lane, sum_2, rate, momentum, decay)
+            _move(values, velocity, point + 3, lane, sum_3, rate, momentum, decay)
+            _move(values, velocity, point + 4, lane, sum_4, rate, momentum, decay)
         for point in range(whole, n_points):
-            total = scaled(load_lane(pulls, 0, lane), gram[point, 0])
+            total = scaled(load_lane(unit_gradients, 0, lane), gram[point, 0])
             for other in range(1, n_points):
-                total = plus_scaled(total, gram[point, other], load_lane(pulls, other, lane))
-            _move(values, speed, point, lane, total, rate, momentum, decay)
+                total = plus_scaled(total, gram[point, other], load_lane(unit_gradients, other, lane))
+            _move(values, velocity, point, lane, total, rate, momentum, decay)
 
 
 @compiled()
 def move_rows(
-    first: int, last: int, gradient: Any, values: Any, speed: Any, rate: float, momentum: float, decay: float
+    first: int, last: int, gradient: Any, values: Any, velocity: Any, rate: float, momentum: float, decay: float
 ) -> None:
     """One step of the rows from ``first`` to ``last``."""
     for row in range(first, last):
         for lane in range(values.shape[1] // LANE):
-            _move(values, speed, row, lane, load_lane(gradient, row, lane), rate, momentum, decay)
+            _move(values, velocity, row, lane, load_lane(gradient, row, lane), rate, momentum, decay)
 
 
 @compiled()
 def _move(
-    values: Any, speed: Any, row: int, lane: int, gradient: Any, rate: float, momentum: float, decay: float
+    values: Any, velocity: Any, row: int, lane: int, gradient: Any, rate: float, momentum: float, decay: float
 ) -> None:
     """One step of gradient descent with momentum and weight decay, of 16 numbers."""
     value = load_lane(values, row, lane)
     moving = plus_scaled(gradient, decay, value)
-    moving = plus_scaled(moving, momentum, load_lane(speed, row, lane))
-    store_lane(speed, row, lane, moving)
+    moving = plus_scaled(moving, momentum, load_lane(velocity, row, lane))
+    store_lane(velocity, row, lane, moving)
     store_lane(values, row, lane, plus_scaled(value, -rate, moving))
 
 
@@ -151,19 +153,19 @@ def _outputs(sums: Any, small: Any, z: Any) -> None:
 
 
 @compiled()
-def _pulls_of_units(x: Any, hidden: Any, small: Any, back: Any, units: Any, pulls: Any, gradient: Any) -> None:
+def _unit_gradients(x: Any, hidden: Any, small: Any, back: Any, units: Any, unit_gradients: Any, gradient: Any) -> None:
     """Fill the gradients by a block's units and by its small weights; ``units`` receives what its units give."""
     n_points, n_classes = back.shape
     biases, to_biases = load(small, 0), zeros(gradient)
     for point in range(n_points):
         active = relu(plus_scaled(load(hidden, point), 1.0, biases))
         store(units, point, plus_scaled(active, 1.0, load(x, point)))
-        pull = zeros(gradient)
+        unit_gradient = zeros(gradient)
         for class_ in range(n_classes):
-            pull = plus_scaled(pull, back[point, class_], load(small, class_ + 1))
-        pull = where_positive(pull, active)
-        to_biases = plus_scaled(to_biases, 1.0, pull)
-        store(pulls, point, pull)
+            unit_gradient = plus_scaled(unit_gradient, back[point, class_], load(small, class_ + 1))
+        unit_gradient = where_positive(unit_gradient, active)
+        to_biases = plus_scaled(to_biases, 1.0, unit_gradient)
+        store(unit_gradients, point, unit_gradient)
     store(gradient, 0, to_biases)
     for class_ in range(n_classes):  # a class at a time, so that its sum stays in the registers
         total = zeros(gradient)
@@ -174,7 +176,7 @@ def _pulls_of_units(x: Any, hidden: Any, small: Any, back: Any, units: Any, pull
 
 
 @compiled()
-def _pull_of_last(back: Any, gradient: Any) -> None:
+def _bias_gradient(back: Any, gradient: Any) -> None:
     """The gradient of the outputs' biases."""
     last = gradient.shape[0] - 1
     for class_ in range(back.shape[1]):
@@ -185,7 +187,7 @@ def _pull_of_last(back: Any, gradient: Any) -> None:
 
 
 @compiled()
-def _pull_of_outputs(z: Any, rows: Any, truth: Any, back: Any, tiny: float) -> float:
+def _loss_and_gradient(z: Any, rows: Any, truth: Any, back: Any, tiny: float) -> float:
     """The mean negative log of the diffused softmax, and its gradient by the outputs; ``z`` becomes the softmax."""
     n_points, n_classes = z.shape
     n_labelled, loss = rows.shape[0], 0.0

@@ -98,7 +98,7 @@ def _slopes(
     """The gradient of the loss by the products of points with weights, and its sum over the points."""
     n_points, n_classes = logits.shape
     n_known = truth.shape[0]
-    n_asked = n_points - n_known
+    n_queries = n_points - n_known
     average = np.zeros(n_classes, logits.dtype)
     for point in range(n_points):
         largest = logits[point].max()
@@ -112,7 +112,7 @@ def _slopes(
             logits[point, class_] -= level
             slope[point, class_] /= total
             if point >= n_known:
-                average[class_] += slope[point, class_] / n_asked
+                average[class_] += slope[point, class_] / n_queries
     for class_ in range(n_classes):
         average[class_] = np.log(max(average[class_], tiny))
         totals[class_] = 0.0
@@ -127,7 +127,7 @@ def _slopes(
                 mean += slope[point, class_] * (condition_weight * logits[point, class_] - average[class_])
             for class_ in range(n_classes):
                 surprise = condition_weight * logits[point, class_] - average[class_]
-                slope[point, class_] *= (mean - surprise) / n_asked
+                slope[point, class_] *= (mean - surprise) / n_queries
         for class_ in range(n_classes):
             slope[point, class_] *= temperature
             totals[class_] += slope[point, class_]
