@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.semi_supervised import LabelSpreading
 from tests.estimators.problems import FAST, blobs, hide
 
-from condiff import COINClassifier
+from condiff import COINClassifier, load
 
 # ---- calibration ---------------------------------------------------------------------------------------------------
 
@@ -138,3 +139,28 @@ def test_one_label_a_class_of_digits_beats_label_spreading() -> None:
         accuracies.append(coin)
     assert np.mean(gains) > 0.02
     assert np.mean(accuracies) > 0.8
+
+
+def test_a_data_frame_with_text_dates_and_gaps_is_fitted_saved_and_predicted(tmp_path: Path) -> None:
+    pd = pytest.importorskip("pandas")
+    generator = np.random.default_rng(0)
+    kind = np.repeat([0, 1], 40)
+    table = pd.DataFrame(
+        {
+            "size": np.where(generator.random(80) < 0.1, np.nan, generator.normal(3.0 * kind, 1.0)),
+            "colour": np.where(kind == 1, "red", "blue"),
+            "seen": pd.date_range("2024-01-01", periods=80),
+        }
+    )
+    labels = np.full(80, None, dtype=object)
+    labels[[0, 10, 20, 50, 60, 70]] = ["cat"] * 3 + ["dog"] * 3
+    model = COINClassifier(epochs=20, n_inits=1).fit(table, labels)
+    assert model.feature_names_in_.tolist() == ["size", "colour", "seen"]
+    assert (model.transduction_ == np.where(kind == 1, "dog", "cat")).mean() > 0.9
+    model.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    new = pd.DataFrame(
+        {"size": [3.1, None], "colour": ["red", "green"], "seen": pd.to_datetime(["2024-03-01", "2024-01-05"])}
+    )
+    np.testing.assert_array_equal(again.predict_proba(new), model.predict_proba(new))
+    np.testing.assert_array_equal(again.predict(table), model.transduction_)

@@ -71,7 +71,7 @@ def test_new_nodes_without_edges_are_answered_by_the_base_network_with_a_warning
 @pytest.mark.parametrize(
     ("settings", "X", "adjacency", "message"),
     [
-        ({}, np.eye(4), np.ones((4, 4)), "set graph='precomputed'"),
+        ({"graph": np.outer}, np.eye(4), np.ones((4, 4)), "the graph is a function"),
         ({"graph": "precomputed"}, np.ones((4, 3)), None, "needs fit.X, y, adjacency=...., .*X is 4 x 3"),
         ({"graph": "precomputed"}, np.eye(4), np.ones((3, 3)), "3 nodes, but there are 4 points"),
         ({"graph": "precomputed"}, np.eye(4), np.triu(np.ones((4, 4))), "symmetric"),

@@ -242,7 +242,7 @@ def is_table(X: Any) -> bool:
     kinds = frame.schema.values()
     if not all(kind.is_numeric() or kind == nw.Boolean for kind in kinds):
         return True
-    return any(frame[name].is_null().any() or _has_nan(frame[name]) for name in frame.columns)
+    return any(column.is_null().any() or _has_nan(column) for column in frame.iter_columns())
 
 
 def _has_nan(series: Any) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
-from sklearn.utils import check_consistent_length, check_random_state
+from sklearn.utils import check_array, check_consistent_length, check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
@@ -20,6 +20,7 @@ from condiff.bases import Residual
 from condiff.bases.classical import Base, Labelled, fit_wrapped
 from condiff.diffusion import SOLVERS, Certificate, Diffusion, certify, diffusion_time
 from condiff.diffusion.stability import max_diagonal
+from condiff.encoders import TableEncoder, is_table
 from condiff.errors import InvalidInputError, StepSizeWarning, UnlabelledComponentWarning
 from condiff.estimators.blended import Ground, clamped, fit_blend, fit_for_rehearsal, fit_then_diffuse
 from condiff.estimators.domain import Domain, follow
@@ -144,23 +145,25 @@ class BaseCOIN(Saveable):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
         return tags
 
     # ---- from data to a graph -------------------------------------------------------------------------------------
 
     def _read(self, X: Any, y: Any, sample_weight: Any, adjacency: Any) -> tuple[Nodes, Array]:
         """Check the inputs and build the domain; returns the nodes and the weight of every row."""
-        X = validate_data(self, X, accept_sparse="csr", dtype=list(PRECISIONS))
+        X = self._numbers(X, learn=True)
         if y is None:
             raise InvalidInputError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         check_consistent_length(X, y)
         weights = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
         if not weights.any():
             raise InvalidInputError("all sample weights are zero; at least one must be positive")
-        if adjacency is not None and self.graph != "precomputed":
-            raise InvalidInputError("an adjacency was passed; set graph='precomputed' to use it")
+        if adjacency is not None and callable(self.graph):
+            raise InvalidInputError("an adjacency was passed, but the graph is a function: give one of them")
+        self._graph_is_given = adjacency is not None or self.graph == "precomputed"
         shared: dict[str, Any] = {"scaling": self.scaling, "width": self.width}
-        if self.graph == "precomputed":
+        if self._graph_is_given:
             nodes = Nodes.separate(X)
             source = X if adjacency is None else adjacency
             if adjacency is None and X.shape[0] != X.shape[1]:
@@ -186,10 +189,20 @@ class BaseCOIN(Saveable):
             self._domain = Domain.of_function(nodes, self.graph, purpose=type(self).__name__, **shared)
         return nodes, weights
 
+    def _numbers(self, X: Any, *, learn: bool) -> Any:
+        """A matrix of numbers as it is, or the columns of a table encoded; ``learn`` decides which it is."""
+        if learn:
+            self.encoder_ = TableEncoder().fit(X) if is_table(X) else None
+        if self.encoder_ is None:
+            return validate_data(self, X, accept_sparse="csr", dtype=list(PRECISIONS), reset=learn)
+        if learn:
+            self.n_features_in_, self.feature_names_in_ = self.encoder_.n_features_in_, self.encoder_.feature_names_in_
+        return check_array(self.encoder_.transform(X), accept_sparse="csr", dtype=list(PRECISIONS))
+
     def _graph_factor(self) -> float:
         # A graph that was given, of citations say, mixes classes more than one of nearest neighbours, and bears less
         # diffusion: more degrees of freedom are kept.
-        return 1.0 if self.graph == "knn" else 4.0
+        return 1.0 if self.graph == "knn" and not self._graph_is_given else 4.0
 
     def _longest_diffusion(self, dimension: float) -> Diffusion:
         """Layers and strength: as given, or such that ``dimension`` degrees of freedom are left."""
@@ -423,7 +436,7 @@ class BaseCOIN(Saveable):
     def _answer(self, X: Any, adjacency: Any = None) -> Array:
         """Outputs for any rows: those of the training data as they were fitted, others through their neighbours."""
         check_is_fitted(self)
-        X = validate_data(self, features_of(X), accept_sparse="csr", dtype=list(PRECISIONS), reset=False)
+        X = self._numbers(features_of(X), learn=False)
         X = self._domain.in_own_form(X)
         found = self._domain.find(X) if adjacency is None else np.full(X.shape[0], -1)
         fitted = self.record_.output
@@ -436,7 +449,7 @@ class BaseCOIN(Saveable):
 
     def _induce(self, rows: Any, adjacency: Any) -> Array:
         domain = self._domain
-        if self.graph == "precomputed" and adjacency is None:
+        if self._graph_is_given and adjacency is None:
             warnings.warn(
                 f"{rows.shape[0]} points are new and came without adjacency: the base network answers them alone",
                 UserWarning,

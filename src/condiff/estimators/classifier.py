@@ -192,8 +192,10 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features), or a PyTorch Geometric Data
-            All points. With ``graph="precomputed"`` and no ``adjacency``, the adjacency itself; or a ``Data``, whose
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features), or a PyTorch Geometric Data
+            All points. Tables with text, categories, dates or missing values (pandas, polars, object arrays) are
+            encoded by :class:`condiff.encoders.TableEncoder`, which is kept as ``encoder_`` and saved along. With
+            ``graph="precomputed"`` and no ``adjacency``, the adjacency itself; or a ``Data``, whose
             features, edges and, without ``y``, labels within ``train_mask`` are taken. Single precision is kept, and
             a memory-mapped array is read in blocks.
         y : array-like of shape (n_samples,)
@@ -201,7 +203,7 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         sample_weight : array-like of shape (n_samples,), optional
             Weights in the loss. Two equal rows count as one of weight two, and a row of weight zero as absent.
         adjacency : array-like or sparse matrix of shape (n_samples, n_samples), optional
-            Symmetric weights of the edges, with ``graph="precomputed"``.
+            Symmetric weights of the edges; the graph is then this one.
         """
         self._validate_params()
         X, y, adjacency = unpacked(X, y, adjacency, self.graph)

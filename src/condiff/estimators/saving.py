@@ -19,6 +19,7 @@ from condiff.bases import Residual
 from condiff.bases.classical import Base
 from condiff.diffusion import Diffusion
 from condiff.diffusion.readout import ReadOut
+from condiff.encoders import TableEncoder
 from condiff.errors import InvalidFileError, InvalidInputError
 from condiff.estimators.blended import Affine
 from condiff.estimators.domain import Domain
@@ -149,6 +150,7 @@ class Saveable(BaseEstimator):  # type: ignore[misc]
     _domain: Domain
     models_: list[COIN]
     record_: FitRecord
+    encoder_: TableEncoder | None
     base_: Base | None
     readout_: ReadOut | Affine | None
     solver: str
@@ -177,6 +179,7 @@ class Saveable(BaseEstimator):  # type: ignore[misc]
         fitted["models_"] = [{k: v.numpy() for k, v in m.convection.state_dict().items()} for m in self.models_]
         fitted["_domain"] = self._domain.to_dict()
         fitted["record_"] = vars(self.record_)
+        fitted["encoder_"] = None if self.encoder_ is None else self.encoder_.to_state()
         fitted["base_"] = None if self.base_ is None else self.base_.to_dict()
         fitted["readout_"] = None if self.readout_ is None else vars(self.readout_)
         return fitted
@@ -186,6 +189,8 @@ class Saveable(BaseEstimator):  # type: ignore[misc]
         self._domain = Domain.from_dict(state.pop("_domain"))
         self.record_ = FitRecord(**state.pop("record_"))
         diffusion = Diffusion(state["layers_"], state["strength_"], solver=self.solver, strict=self.strict)
+        encoder = state.pop("encoder_")
+        self.encoder_ = None if encoder is None else TableEncoder.from_state(encoder)
         base, read = state.pop("base_"), state.pop("readout_")
         self.base_ = None if base is None else Base.from_dict(base)
         self.readout_ = None if read is None else (ReadOut if self._head == "softmax" else Affine)(**read)
