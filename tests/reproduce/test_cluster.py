@@ -73,7 +73,7 @@ def test_a_sweep_survives_the_death_of_a_worker(tmp_path, marks):
     assert len(list(marks.glob("5-*"))) == 2  # begun again by the other worker
 
 
-def test_threads_of_one_worker_take_turns_and_failures_are_told(tmp_path, marks):
+def test_threads_of_one_worker_take_turns_and_failures_are_reported(tmp_path, marks):
     with running(tmp_path) as cluster, Store(tmp_path / "runs.sqlite") as store:
         cluster.add_worker(threads=3)
         with cluster_pool(cluster.address) as pool:

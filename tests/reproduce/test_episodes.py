@@ -102,7 +102,7 @@ def test_every_class_and_image_has_its_turn() -> None:
         (Sizes(5, 29, 40, concentration=2.0), "too small for 200 unbalanced queries: ask for fewer queries"),
     ],
 )
-def test_too_small_classes_are_told(sizes: Sizes, message: str) -> None:
+def test_too_small_classes_are_reported(sizes: Sizes, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         draw_episodes(FEATURES, sizes, 1)
 

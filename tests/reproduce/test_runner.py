@@ -61,7 +61,7 @@ def test_any_executor_gives_the_same(tmp_path, marks):
     assert found[0] == found[1] == found[2]
 
 
-def test_a_failure_does_not_stop_the_others_and_is_told(tmp_path, marks):
+def test_a_failure_does_not_stop_the_others_and_is_reported(tmp_path, marks):
     jobs = [Square(number, str(marks), fails=number == 2) for number in range(6)]
     with (
         Store(tmp_path / "runs.sqlite") as store,

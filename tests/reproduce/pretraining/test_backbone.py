@@ -197,7 +197,7 @@ def test_a_training_before_its_first_measurement_has_no_weights_to_use(tmp_path:
         load_backbone(tmp_path)
 
 
-def test_divergence_is_told(tmp_path: Path) -> None:
+def test_divergence_is_reported(tmp_path: Path) -> None:
     network, objective = parts()
     schedule = Schedule(multi_step(3, learning_rate=1e30))
     with pytest.raises(InvalidInputError, match="in epoch 0: lower the learning rate"):

@@ -68,7 +68,7 @@ def read_cora_text(content: Path, cites: Path) -> NodeDataset:
     """Cora from ``cora.content`` and ``cora.cites``, its rows put into Planetoid's order.
 
     The words are in the same order in both publications. Eleven groups of papers have the same words and
-    subject; their neighbours tell them apart, except for papers that are interchangeable in the graph too.
+    subject; their neighbours distinguish them, except for papers that are interchangeable in the graph too.
     """
     with resources.as_file(resources.files(__package__).joinpath("cora_order.npz")) as path, np.load(path) as order:
         rows = order["rows"].astype(np.int64)

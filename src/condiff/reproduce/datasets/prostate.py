@@ -64,7 +64,7 @@ def load() -> GeneTable:
 
 
 def read_tables(paths: Iterable[Path]) -> GeneTable:
-    """Put the published text files together; they are told apart by their names.
+    """Put the published text files together; they are recognised by their names.
 
     - Patients are those with a row of mutations, a row of copy numbers and a response.
     - Genes are those of either table that are in the list of expressed and cancer genes and in the list of coding
@@ -123,7 +123,7 @@ def _places(names: Iterable[str], among: Sequence[str]) -> NDArray[np.int64]:
 
 
 def _kept() -> Path | None:
-    """Where the parsed table is kept, or None where no cache folder can be told."""
+    """Where the parsed table is kept, or None where there is no cache folder."""
     digest = hashlib.sha256(f"gene table {_VERSION}".encode())
     for file in DATASETS["prostate"].files:
         digest.update(f" {file.name} {file.sha256}".encode())

@@ -48,7 +48,7 @@ def load(genes: Sequence[str], levels: int = LEVELS) -> Pathways:
 
 
 def read_pathways(paths: Iterable[Path], genes: Sequence[str], levels: int = LEVELS) -> Pathways:
-    """Build the layers as P-NET does (Elmarakeby et al. 2021); the files are told apart by their names.
+    """Build the layers as P-NET does (Elmarakeby et al. 2021); the files are recognised by their names.
 
     - Only human pathways count. A pathway's depth is its shortest way from the top, where those stand that are part of
       no other. Depths beyond ``levels`` are cut off.

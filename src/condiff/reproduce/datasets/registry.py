@@ -1,6 +1,6 @@
 """Every data set and file that condiff knows: names, sizes, pinned checksums, origins and licences.
 
-A new data set is one entry in :data:`DATASETS` and one line a file in ``checksums.txt``.
+A new data set is one entry in :data:`DATASETS` and one line per file in ``checksums.txt``.
 """
 
 from __future__ import annotations

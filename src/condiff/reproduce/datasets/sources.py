@@ -79,7 +79,7 @@ def locate(name: str) -> Path:
     Raises
     ------
     InvalidFileError
-        The file is there, or was sent, with other content than the pinned checksum tells.
+        The file is there, or was sent, whose content does not match the pinned checksum.
     DataUnavailableError
         The file is neither on this machine nor to be had; the message says what to do.
     """

@@ -1,4 +1,4 @@
-"""Training a backbone on base classes: to tell them apart."""
+"""Training a backbone to classify the base classes."""
 
 from __future__ import annotations
 

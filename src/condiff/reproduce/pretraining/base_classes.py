@@ -18,7 +18,7 @@ class PretrainedNetwork(EpisodicNetwork):
 
     @abstractmethod
     def base_loss(self, images: Tensor, labels: Tensor) -> Tensor:
-        """The loss of telling images of base classes apart."""
+        """The loss of classifying images of base classes."""
 
     def fixed(self, *parts: Tensor) -> tuple[Tensor, ...]:
         """Features by the encoder as the first stage left it, its averages included; nothing of it is trained."""

@@ -32,7 +32,7 @@ class Episode:
     support, labels
         Images as the network reads them, (ways * shots, channels, side, side), and their classes, 0 .. ways - 1.
     query, truth
-        The same of the images to be told.
+        The same of the images to classify.
     classes
         The base class that the task calls 0, the one it calls 1, and so on.
     others, other_classes
@@ -94,7 +94,7 @@ class EpisodicNetwork(nn.Module):
 
 
 class OnEpisodes(Objective[EpisodicNetwork]):
-    """Descend on the mean loss of some episodes a step.
+    """Descend on the mean loss of some episodes per step.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def episodic_accuracy(network: EpisodicNetwork, episodes: Iterable[Episode]) -> 
 
 
 def answers(network: EpisodicNetwork, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
-    """The classes that a network tells for the queries of a task."""
+    """The classes that a network predicts for the queries of a task."""
     with torch.no_grad():
         scores: Tensor = network(support, labels, query)
     return scores.argmax(-1)

@@ -93,11 +93,11 @@ def as_images(pixels: Pixels, drawn: Episodes, *, first: int = 0, others: int = 
         further = _others(images.labels, classes, others, generator)
         found = pixels(np.concatenate([support, query, further]), generator)
         known, asked, rest = found.split([len(support), len(query), len(further)])
-        told = torch.from_numpy(classes)
+        numbers = torch.from_numpy(classes)
         if others:
-            yield Episode(known, labels, asked, truth[place], told, rest, torch.from_numpy(images.labels[further]))
+            yield Episode(known, labels, asked, truth[place], numbers, rest, torch.from_numpy(images.labels[further]))
         else:
-            yield Episode(known, labels, asked, truth[place], told)
+            yield Episode(known, labels, asked, truth[place], numbers)
 
 
 def base_batch(pixels: Pixels, size: int, number: int, seed: int) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""Nearest prototypes: how well features tell classes apart from a few images of each."""
+"""Nearest prototypes: how well features separate classes, from a few images of each."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def prototype_accuracy(
     """Mean accuracy, from 0 to 1, of the nearest class mean over random tasks.
 
     A task has ``ways`` classes with ``shots`` images each, whose means are the prototypes, and ``queries`` further
-    images a class, each of which gets the class of the nearest prototype in the Euclidean distance. The same seed draws
-    the same tasks.
+    images per class, each of which gets the class of the nearest prototype in the Euclidean distance. The same seed
+    draws the same tasks.
     """
     members = [np.flatnonzero(labels == label) for label in np.unique(labels)]
     if len(members) < ways:

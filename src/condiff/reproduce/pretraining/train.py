@@ -40,7 +40,7 @@ class Recipe:
 
 
 PHOTOGRAPHS = Recipe()
-#: A mirrored character is another one, most of a character is needed to tell it, and 5 ways are nearly always right.
+#: A mirrored character is another one, most of one is needed to recognise it, and 5 ways are nearly always right.
 CHARACTERS = Recipe(scale=(0.7, 1.0), ratio=(0.8, 1.25), flip=False, jitter=0.0, ways=20)
 
 

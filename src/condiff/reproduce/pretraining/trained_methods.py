@@ -32,7 +32,7 @@ from condiff.reproduce.pretraining.train import CHARACTERS, PHOTOGRAPHS
 
 #: Episodes after which there is a checkpoint.
 PER_EPOCH = 100
-#: A training is measured about so often, each time on so many tasks with so many queries a class.
+#: A training is measured about so often, each time on so many tasks with so many queries per class.
 MEASUREMENTS, VALIDATION_TASKS, QUERIES = 10, 100, 15
 # Raised when trainings change, so that those of older versions are left alone.
 _VERSION = 1
@@ -177,8 +177,8 @@ def _pretrain(assignment: Assignment, method: PretrainedMethod, network: Pretrai
         for task in _validation(assignment, trained):
             with torch.no_grad():
                 known, asked = trained.embed(task.support, task.query)
-            told = squared_distances(asked, class_means(known, task.labels)).argmin(-1)
-            shares.append(float((told == task.truth).float().mean()))
+            predicted = squared_distances(asked, class_means(known, task.labels)).argmin(-1)
+            shares.append(float((predicted == task.truth).float().mean()))
         return float(np.mean(shares))
 
     record = fit_in_epochs(
@@ -238,7 +238,7 @@ class _Clock:
     def of(self, what: str, total: int) -> Callable[[dict[str, Any]], None]:
         """What is called after each epoch of a stage."""
 
-        def told(entry: dict[str, Any]) -> None:
+        def on_epoch(entry: dict[str, Any]) -> None:
             now = time.perf_counter()
             self.seconds, self._last = self.seconds + now - self._last, now
             write_text(self.path, json.dumps({"seconds": self.seconds}) + "\n")
@@ -247,4 +247,4 @@ class _Clock:
                 accuracy = f"validation accuracy {100 * entry['accuracy']:.2f} %"
                 self.tell(f"{self.name}: {done} of {total} {what}, {accuracy}, {self.seconds:.0f} s")
 
-        return told
+        return on_epoch

@@ -123,7 +123,7 @@ def test_what_a_method_is_given_holds_no_truth() -> None:
     assert len(problem.labels) == 6
 
 
-def test_bad_settings_and_batches_are_told() -> None:
+def test_bad_settings_and_batches_are_reported() -> None:
     problem, _ = task()
     with pytest.raises(InvalidInputError, match="there are 1 tasks but 2 seeds"):
         method("SimpleShot")().solve_batch([problem], [0, 1])

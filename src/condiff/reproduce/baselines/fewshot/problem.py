@@ -25,7 +25,7 @@ class FewShotProblem:
     labels
         Their classes, 0 .. ways - 1, every class at least once.
     query
-        Features of the points to be told, (queries, features).
+        Features of the points to classify, (queries, features).
     base_mean
         The mean of the features over the base classes, (features,).
     """

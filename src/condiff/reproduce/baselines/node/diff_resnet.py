@@ -129,7 +129,7 @@ class _CompiledDiffusion(torch.autograd.Function):
 
 
 class _Run:
-    """One draw of all dropout: the key tells every mask, forward and backward."""
+    """One draw of all dropout: the key determines every mask, forward and backward."""
 
     def __init__(self, step: SparseMatrix, layers: int, dropout: float, key: np.uint64) -> None:
         least = round(_BYTES * dropout)

@@ -52,7 +52,7 @@ def whole_field(x: SparseMatrix, matrix: SparseMatrix, layers: int) -> Field:
 
 
 def receptive_field(features: sp.csr_array, matrix: sp.csr_array, nodes: Tensor, layers: int) -> Field:
-    """The field of some nodes, for a network that applies the matrix once a layer."""
+    """The field of some nodes, for a network that applies the matrix once per layer."""
     outputs, steps = nodes.numpy(), []
     for _ in range(layers):
         rows = matrix[outputs]
@@ -63,7 +63,7 @@ def receptive_field(features: sp.csr_array, matrix: sp.csr_array, nodes: Tensor,
 
 
 class FieldNetwork(NodeNetwork):
-    """A network that applies one matrix of the graph once a layer, and computes no more than what is asked for.
+    """A network that applies one matrix of the graph once per layer, and computes no more than what is asked for.
 
     Parameters
     ----------

@@ -39,7 +39,7 @@ class GradientBoosting(TemporalMethod):
         from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
         rows, targets = problem.training_rows
-        # A lag of which nothing is known tells nothing; the trees' bins cannot be made of it.
+        # A lag without a single known value is useless, and the trees cannot bin it.
         empty = np.isnan(rows).all(axis=0)
         model = HistGradientBoostingRegressor(
             max_iter=self.trees, learning_rate=self.learning_rate, min_samples_leaf=self.leaf, random_state=seed

@@ -204,6 +204,6 @@ def test_settings_of_the_authors() -> None:
         ({"share": math.nan}, "share must be"),
     ],
 )
-def test_bad_settings_are_told(change: dict[str, object], message: str) -> None:
+def test_bad_settings_are_reported(change: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         replace(CAN(), **change)  # type: ignore[arg-type]

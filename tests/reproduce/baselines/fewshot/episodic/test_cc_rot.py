@@ -199,6 +199,6 @@ def test_settings() -> None:
         ({"scale": float("inf")}, "scale must be"),
     ],
 )
-def test_bad_settings_are_told(change: dict[str, float], message: str) -> None:
+def test_bad_settings_are_reported(change: dict[str, float], message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         dataclasses.replace(CCRot(), **change)

@@ -161,7 +161,7 @@ def test_one_step_moves_the_codes_by_what_is_penalised() -> None:
     with seeded(0, 1):
         begun, _ = model.drawn(model.codes(known, TASK.labels))
         first = model.decoded(begun, TASK.labels)
-        loss = functional.cross_entropy(model.told(known, first, TASK.labels), TASK.labels, reduction="sum")
+        loss = functional.cross_entropy(model.logits(known, first, TASK.labels), TASK.labels, reduction="sum")
     (slope,) = torch.autograd.grad(loss, begun)
     with seeded(0, 1):
         moved = model.adapted(known, TASK.labels).moved
@@ -269,6 +269,6 @@ def test_recommended_settings() -> None:
         ({"orthogonality": float("inf")}, "orthogonality must be"),
     ],
 )
-def test_bad_settings_are_told(change: dict[str, Any], message: str) -> None:
+def test_bad_settings_are_reported(change: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         dataclasses.replace(LEO(), **change)

@@ -70,7 +70,7 @@ def test_the_order_of_the_queries_does_not_matter(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(METHODS.keys() - TOGETHER))
-def test_a_query_is_told_by_itself(name: str) -> None:
+def test_a_query_is_classified_by_itself(name: str) -> None:
     task, model = episode(), network(name).eval()
     whole = model(task.support, task.labels, task.query)
     alone = model(task.support, task.labels, task.query[4:5])
@@ -184,12 +184,12 @@ def test_a_schedule_in_epochs() -> None:
         ("RelationNet", {"hidden": 0}, "hidden must be"),
     ],
 )
-def test_bad_settings_are_told(name: str, change: dict[str, object], message: str) -> None:
+def test_bad_settings_are_reported(name: str, change: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         dataclasses.replace(method(name)(), **change)
 
 
 @pytest.mark.parametrize("change", [{"episodes": 0}, {"drop_at": (1.5,)}, {"ways": 0}, {"learning_rate": 0.0}])
-def test_bad_schedules_are_told(change: dict[str, object]) -> None:
+def test_bad_schedules_are_reported(change: dict[str, object]) -> None:
     with pytest.raises(InvalidInputError):
         dataclasses.replace(MetaTraining(), **change)

@@ -200,6 +200,6 @@ def test_settings() -> None:
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
-def test_bad_settings_are_told(share: float) -> None:
+def test_bad_settings_are_reported(share: float) -> None:
     with pytest.raises(InvalidInputError, match="mean_share must be"):
         dataclasses.replace(Qiao(), mean_share=share)

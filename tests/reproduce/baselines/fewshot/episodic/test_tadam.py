@@ -261,6 +261,6 @@ def test_recommended_settings() -> None:
         ({"chance_drops": 0}, "chance_drops must be"),
     ],
 )
-def test_bad_settings_are_told(change: dict[str, Any], message: str) -> None:
+def test_bad_settings_are_reported(change: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         dataclasses.replace(TADAM(), **change)

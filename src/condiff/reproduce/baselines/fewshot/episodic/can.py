@@ -11,7 +11,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from condiff.errors import InvalidInputError
-from condiff.reproduce.baselines.fewshot.episodic.method import EpisodicMethod, MetaTraining, class_means, suited
+from condiff.reproduce.baselines.fewshot.episodic.method import (
+    EpisodicMethod,
+    MetaTraining,
+    class_means,
+    for_dataset,
+)
 from condiff.reproduce.baselines.method import check_counts
 from condiff.reproduce.pretraining.episodic import Episode, EpisodicNetwork, ImageShape
 from condiff.reproduce.runs import NO_CONDITION, Condition
@@ -43,15 +48,15 @@ class CAN(EpisodicMethod):
 
     and Q likewise by the transpose of R with the same W. Training descends on two losses at every position of the
     queries' maps: the base class, by a linear head, and the class of the task, by the cosine to the mean of
-    :math:`\bar P`. Tests are transductive: the queries that are told most surely join the support under the class that
-    they are told, a share more in each round, and all are told again.
+    :math:`\bar P`. Tests are transductive: the queries predicted most confidently join the support under their
+    predicted class, a share more in each round, and all are predicted again.
 
-    Settings are those of the authors' code (blue-blue272/fewshot-CAN): SGD from 0.1, four episodes a step, six queries
-    a class. Its rates for miniImageNet are 0.1, 0.006, 0.0012 and 0.00024; here each fall is tenfold, as it is there
-    for tieredImageNet at each quarter. Its momentum is Nesterov's, which here it is not; it normalises over the four
-    episodes together, here over each; and its images are erased in part at random, here they are not. Conv-4 stands
-    for its ResNet-12, whose maps have 6 x 6 positions: blocks that would leave fewer than ``side`` do not pool, so that
-    there are 7 x 7 for Omniglot's 28 x 28 pixels and 5 x 5 for 84 x 84.
+    Settings are those of the authors' code (blue-blue272/fewshot-CAN): SGD from 0.1, four episodes per step, six
+    queries per class. Its rates for miniImageNet are 0.1, 0.006, 0.0012 and 0.00024; here each fall is tenfold, as it
+    is there for tieredImageNet at each quarter. Its momentum is Nesterov's, which here it is not; it normalises over
+    the four episodes together, here over each; and its images are erased in part at random, here they are not. Conv-4
+    stands for its ResNet-12, whose maps have 6 x 6 positions: blocks that would leave fewer than ``side`` do not pool,
+    so that there are 7 x 7 for Omniglot's 28 x 28 pixels and 5 x 5 for 84 x 84.
 
     Parameters
     ----------
@@ -91,7 +96,7 @@ class CAN(EpisodicMethod):
     def recommended(cls, dataset: str, condition: Condition = NO_CONDITION) -> Self:
         if dataset.split("-")[0] == "tiered":
             return cls(replace(_SCHEDULE, drop_at=(1 / 4, 1 / 2, 3 / 4)))
-        return cls(suited(_SCHEDULE, dataset))
+        return cls(for_dataset(_SCHEDULE, dataset))
 
     def build(self, image_shape: ImageShape, ways: int, shots: int, base_classes: int = 0) -> EpisodicNetwork:
         return CrossAttentionNetwork(image_shape, base_classes, self)
@@ -125,9 +130,9 @@ class CrossAttentionNetwork(EpisodicNetwork):
             return scores
         more = max(1, int(len(asked) * self.settings.share))
         for joined in range(more, len(asked) + 1, more):
-            sureness, told = scores.max(-1)
-            sure = sureness.topk(joined).indices
-            scores = self.scores(torch.cat([known, asked[sure]]), torch.cat([labels, told[sure]]), asked)
+            confidence, predicted = scores.max(-1)
+            sure = confidence.topk(joined).indices
+            scores = self.scores(torch.cat([known, asked[sure]]), torch.cat([labels, predicted[sure]]), asked)
         return scores
 
     def scores(self, known: Tensor, labels: Tensor, asked: Tensor) -> Tensor:

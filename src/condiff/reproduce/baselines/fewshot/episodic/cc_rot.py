@@ -1,4 +1,4 @@
-"""CC+rot: a cosine classifier whose features also tell rotations (Gidaris, Bursuc, Komodakis, Perez and Cord 2019)."""
+"""CC+rot: a cosine classifier whose features also recognise rotations (Gidaris et al. 2019)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from condiff.reproduce.baselines.fewshot.episodic.method import (
     EpisodicMethod,
     MetaTraining,
     class_means,
+    for_dataset,
     is_omniglot,
-    suited,
 )
 from condiff.reproduce.baselines.fewshot.transforms import normalised
 from condiff.reproduce.pretraining.episodic import Episode, EpisodicNetwork, ImageShape
@@ -45,7 +45,7 @@ _SCHEDULE = MetaTraining(
 
 @dataclass(frozen=True)
 class CCRot(EpisodicMethod):
-    r"""Logits :math:`\tau \cos(f(x), w_c)`, where f is trained to tell base classes, and how an image is turned.
+    r"""Logits :math:`\tau \cos(f(x), w_c)`, where f is trained to classify base classes and rotations.
 
     .. math:: L = \operatorname{mean}_x H\big(\tau \cos(f(x), w), y\big)
               + \alpha \operatorname{mean}_{x, r} H\big(\sigma \cos(g(F(x^r)), v), r\big),
@@ -54,16 +54,16 @@ class CCRot(EpisodicMethod):
     row. g is two further blocks of convolutions and a mean over the map; w, v and both scales are learnt. A novel class
     has for its weights the mean of :math:`f(x) / \|f(x)\|` over its examples.
 
-    There is one stage, and no task is played in it: an episode is a batch, told among all base classes, of 32 classes
-    with two images each. The authors' batches are 64 images of random classes. Settings are those of their code for
-    miniImageNet (valeoai/BF3S): SGD from 0.1, a tenth after 20 and a hundredth after 23 of 26 epochs of 1,000 batches,
-    :math:`\alpha` = 1, scales from 10, and turned images are told as their class too. Its momentum is Nesterov's, which
-    here it is not. Its encoder is a WRN-28-10 with the mean of its maps, and g four residual blocks; for the Conv-4 of
-    the article it has no configuration, and the widths of g are chosen here.
+    There is one stage, and no task is played in it: an episode is a batch, classified among all base classes, of 32
+    classes with two images each. The authors' batches are 64 images of random classes. Settings are those of their code
+    for miniImageNet (valeoai/BF3S): SGD from 0.1, a tenth after 20 and a hundredth after 23 of 26 epochs of 1,000
+    batches, :math:`\alpha` = 1, scales from 10, and turned images count as their class too. Its momentum is Nesterov's,
+    which here it is not. Its encoder is a WRN-28-10 with the mean of its maps, and g four residual blocks; for the
+    Conv-4 of the article it has no configuration, and the widths of g are chosen here.
 
     On Omniglot a turned character is a class of its own. That takes away both uses of rotations: turned images cannot
-    be told as the class of the upright one, which ``recommended`` turns off; and as every drawing is among the base
-    images in all four positions, nothing in an image tells how it was turned. The second loss cannot fall
+    count as the class of the upright one, which ``recommended`` turns off; and as every drawing is among the base
+    images in all four positions, nothing in an image shows how it was turned. The second loss cannot fall
     below log 4 there, so that what is left is the cosine classifier, at four times the work.
 
     Parameters
@@ -91,7 +91,7 @@ class CCRot(EpisodicMethod):
 
     @classmethod
     def recommended(cls, dataset: str, condition: Condition = NO_CONDITION) -> Self:
-        return cls(suited(_SCHEDULE, dataset), all_rotations=not is_omniglot(dataset))
+        return cls(for_dataset(_SCHEDULE, dataset), all_rotations=not is_omniglot(dataset))
 
     def build(self, image_shape: ImageShape, ways: int, shots: int, base_classes: int = 0) -> EpisodicNetwork:
         return RotationNetwork(image_shape, base_classes, self)
@@ -120,9 +120,9 @@ class RotationNetwork(EpisodicNetwork):
         images = torch.cat([episode.support, episode.query])
         classes = episode.classes[torch.cat([episode.labels, episode.truth])]
         maps = self.maps(turned(images))
-        told = TURNS if self.all_rotations else 1
-        rows = maps[: told * len(images)].flatten(1)
-        first = functional.cross_entropy(self.base(rows), classes.repeat(told))
+        turns_used = TURNS if self.all_rotations else 1
+        rows = maps[: turns_used * len(images)].flatten(1)
+        first = functional.cross_entropy(self.base(rows), classes.repeat(turns_used))
         turns = torch.arange(TURNS).repeat_interleave(len(images))
         return first + self.alpha * functional.cross_entropy(self.rotation(maps), turns)
 

@@ -11,7 +11,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from condiff.errors import InvalidInputError
-from condiff.reproduce.baselines.fewshot.episodic.method import MetaTraining, PretrainedMethod, class_means, suited
+from condiff.reproduce.baselines.fewshot.episodic.method import (
+    MetaTraining,
+    PretrainedMethod,
+    class_means,
+    for_dataset,
+)
 from condiff.reproduce.baselines.fewshot.method import shots_of
 from condiff.reproduce.baselines.fewshot.problem import squared_distances
 from condiff.reproduce.baselines.method import check_probabilities
@@ -65,7 +70,7 @@ class FEAT(PretrainedMethod):
 
     @classmethod
     def recommended(cls, dataset: str, condition: Condition = NO_CONDITION) -> Self:
-        training = suited(_SCHEDULE, dataset)
+        training = for_dataset(_SCHEDULE, dataset)
         if shots_of(condition) == 1:
             return cls(training)
         return cls(training, temperature=32.0, second_temperature=64.0, balance=0.1)
@@ -102,12 +107,12 @@ class AdaptedPrototypes(PretrainedNetwork):
     def loss(self, episode: Episode) -> Tensor:
         known, asked = self.embed(episode.support, episode.query)
         first = functional.cross_entropy(self.scores(known, episode.labels, asked), episode.truth)
-        rows, told = torch.cat([known, asked]), torch.cat([episode.labels, episode.truth])
+        rows, truth = torch.cat([known, asked]), torch.cat([episode.labels, episode.truth])
         centres = torch.stack(
-            [self.adapt(rows[told == label][None])[0].mean(0) for label in range(int(told.max()) + 1)]
+            [self.adapt(rows[truth == label][None])[0].mean(0) for label in range(int(truth.max()) + 1)]
         )
         logits = -squared_distances(rows, centres) / self.settings.second_temperature
-        return first + self.settings.balance * functional.cross_entropy(logits, told)
+        return first + self.settings.balance * functional.cross_entropy(logits, truth)
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         return [

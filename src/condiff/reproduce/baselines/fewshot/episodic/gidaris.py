@@ -15,7 +15,7 @@ from condiff.reproduce.baselines.fewshot.episodic.method import (
     MetaTraining,
     PretrainedMethod,
     class_means,
-    suited,
+    for_dataset,
 )
 from condiff.reproduce.baselines.fewshot.transforms import normalised
 from condiff.reproduce.pretraining.base_classes import PretrainedNetwork
@@ -36,11 +36,12 @@ class Gidaris(PretrainedMethod):
               \sum_b \operatorname{softmax}_b\big(\gamma \cos(\phi_q z_i, k_b)\big)\, \bar w_b,
 
     with :math:`z = f(x) / \|f(x)\|`, and for every base class its weights :math:`\bar w_b`, of length 1, and a key
-    :math:`k_b`. First f, without the last ReLU, and the base weights are trained to tell the base classes apart. Then,
+    :math:`k_b`. First f, without the last ReLU, and the base weights are trained to classify the base classes. Then,
     with f fixed, episodes take some base classes as if they were novel, and their queries and images of other base
-    classes are told among all. Novel tasks are told among their own classes. Settings are those of the authors' code
-    (gidariss/FewShotWithoutForgetting): SGD from 0.1, eight episodes a step, three queries a class and fifteen images
-    of other classes. Its momentum is Nesterov's, which here it is not, and its first stage is by SGD, here by Adam.
+    classes are classified among all. Novel tasks are classified among their own classes. Settings are those of the
+    authors' code (gidariss/FewShotWithoutForgetting): SGD from 0.1, eight episodes per step, three queries per class
+    and fifteen images of other classes. Its momentum is Nesterov's, which here it is not, and its first stage is by
+    SGD, here by Adam.
 
     Parameters
     ----------
@@ -59,7 +60,7 @@ class Gidaris(PretrainedMethod):
 
     @classmethod
     def recommended(cls, dataset: str, condition: Condition = NO_CONDITION) -> Self:
-        return cls(suited(_SCHEDULE, dataset))
+        return cls(for_dataset(_SCHEDULE, dataset))
 
     def build(self, image_shape: ImageShape, ways: int, shots: int, base_classes: int = 0) -> PretrainedNetwork:
         return WeightGenerator(image_shape, base_classes, self)
@@ -86,32 +87,32 @@ class WeightGenerator(PretrainedNetwork):
             self.asking.weight.copy_(torch.eye(width) + 0.001 * torch.randn(width, width))
             self.asking.bias.zero_()
 
-    def told(self, rows: Tensor, weights: Tensor) -> Tensor:
+    def logits(self, rows: Tensor, weights: Tensor) -> Tensor:
         """Logits of features by weights."""
         return self.scale * (normalised(rows) @ normalised(weights).mT + self.bias)
 
     def generated(self, known: Tensor, labels: Tensor, left_out: Tensor | None = None) -> Tensor:
         """Weights of a task's classes, (ways, features), without attention to the base classes ``left_out``."""
         rows = normalised(known)
-        heard = self.attention_scale * normalised(self.asking(rows)) @ normalised(self.keys).mT
+        affinity = self.attention_scale * normalised(self.asking(rows)) @ normalised(self.keys).mT
         if left_out is not None:
-            heard = heard.index_fill(1, left_out, -torch.inf)
-        read = heard.softmax(-1) @ normalised(self.weights)
+            affinity = affinity.index_fill(1, left_out, -torch.inf)
+        read = affinity.softmax(-1) @ normalised(self.weights)
         return self.average * class_means(rows, labels) + self.attended * class_means(read, labels)
 
     def base_loss(self, images: Tensor, labels: Tensor) -> Tensor:
-        return functional.cross_entropy(self.told(self.embed(images)[0], self.weights), labels)
+        return functional.cross_entropy(self.logits(self.embed(images)[0], self.weights), labels)
 
     def forward(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
         known, asked = self.embed(support, query)
-        return self.told(asked, self.generated(known, labels))
+        return self.logits(asked, self.generated(known, labels))
 
     def loss(self, episode: Episode) -> Tensor:
         assert episode.others is not None and episode.other_classes is not None
         known, asked, others = self.fixed(episode.support, episode.query, episode.others)
         made = self.generated(known, episode.labels, episode.classes)
         # A base class that plays a novel one is known by its generated weights alone.
-        logits = self.told(torch.cat([asked, others]), torch.cat([self.weights, made]))
+        logits = self.logits(torch.cat([asked, others]), torch.cat([self.weights, made]))
         hidden = logits.index_fill(1, episode.classes, -torch.inf)
         return functional.cross_entropy(hidden, torch.cat([len(self.weights) + episode.truth, episode.other_classes]))
 

@@ -11,7 +11,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from condiff.errors import InvalidInputError
-from condiff.reproduce.baselines.fewshot.episodic.method import MetaTraining, PretrainedMethod, class_means, suited
+from condiff.reproduce.baselines.fewshot.episodic.method import (
+    MetaTraining,
+    PretrainedMethod,
+    class_means,
+    for_dataset,
+)
 from condiff.reproduce.baselines.fewshot.method import shots_of
 from condiff.reproduce.baselines.fewshot.transforms import normalised
 from condiff.reproduce.baselines.method import check_counts, check_probabilities
@@ -50,14 +55,14 @@ class LEO(PretrainedMethod):
     :math:`g_r` has three layers, and N is a Gaussian whose mean and deviation they give; tests take the mean. Then
     :math:`l` descends on the loss of the support, the weights being decoded anew, and at last the weights themselves
     do; the rate of every coordinate is learnt, and training differentiates through all steps. Every labelled image has
-    a code and weights of its own, by its class's law, and a class is told by the mean of its weights. To the queries'
-    loss are added the divergence of the codes from the standard Gaussian, their mean square distance from where the
-    steps led them, which is taken as fixed, the squares of the weights of the three maps, halved, and the mean square
-    of the correlations between the decoder's rows. f is fixed after it was trained to tell the base classes apart; a
+    a code and weights of its own, by its class's law, and a class is predicted by the mean of its weights. To the
+    queries' loss are added the divergence of the codes from the standard Gaussian, their mean square distance from
+    where the steps led them, which is taken as fixed, the squares of the weights of the three maps, halved, and the
+    mean square of the correlations between the decoder's rows. f is fixed once trained to classify the base classes; a
     trained backbone may take the place of that.
 
     Settings are those of the authors' code (deepmind/leo), whose readme has a table for miniImageNet, taken here for
-    every other data set too, and for tieredImageNet: Adam, twelve episodes a step, gradients clipped to entries and
+    every other data set too, and for tieredImageNet: Adam, twelve episodes per step, gradients clipped to entries and
     then norms of 0.1. There f is a WRN-28-10 with 640 features, the means of its maps; here it is a Conv-4 with 64,
     means too, trained by Adam. Where images are augmented, they are in episodes as well, whereas the authors' features
     are those of central crops. Where the steps overflow and a gradient is not finite, a step shrinks the weights of the
@@ -74,7 +79,7 @@ class LEO(PretrainedMethod):
     inner_rate, fine_rate
         First values of their rates.
     dropout
-        Of the features, whenever they are encoded or told.
+        Of the features, whenever they are encoded or classified.
     divergence, code_penalty, weight_penalty, orthogonality
         Weights of what is added to the loss, in the order above.
     """
@@ -107,7 +112,7 @@ class LEO(PretrainedMethod):
             dataset.lower().startswith("tiered"), shots_of(condition) == 1
         ]
         return cls(
-            replace(suited(_SCHEDULE, dataset), learning_rate=rate),
+            replace(for_dataset(_SCHEDULE, dataset), learning_rate=rate),
             dropout=dropout,
             divergence=divergence,
             code_penalty=code_penalty,
@@ -162,15 +167,15 @@ class LatentNetwork(PretrainedNetwork):
 
     def forward(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
         known, asked = self.fixed(support, query)
-        return self.told(asked, self.adapted(known, labels).weights, labels)
+        return self.logits(asked, self.adapted(known, labels).weights, labels)
 
     def loss(self, episode: Episode) -> Tensor:
         known, asked = self.fixed(episode.support, episode.query)
         weights, divergence, moved = self.adapted(known, episode.labels)
-        found = functional.cross_entropy(self.told(asked, weights, episode.labels), episode.truth)
+        found = functional.cross_entropy(self.logits(asked, weights, episode.labels), episode.truth)
         return found + self.settings.divergence * divergence + self.settings.code_penalty * moved + self.penalty()
 
-    def told(self, rows: Tensor, weights: Tensor, labels: Tensor) -> Tensor:
+    def logits(self, rows: Tensor, weights: Tensor, labels: Tensor) -> Tensor:
         """Logits of features, (n, ways), by the weights of the labelled images."""
         return self.dropped(rows) @ class_means(weights, labels).mT
 
@@ -178,7 +183,7 @@ class LatentNetwork(PretrainedNetwork):
         """Encode the labelled images and take all steps; in training, as functions of what is learnt."""
 
         def support_loss(weights: Tensor) -> Tensor:
-            return functional.cross_entropy(self.told(known, weights, labels), labels, reduction="sum")
+            return functional.cross_entropy(self.logits(known, weights, labels), labels, reduction="sum")
 
         with torch.enable_grad():  # tests descend on the support too
             begun, divergence = self.drawn(self.codes(known, labels))

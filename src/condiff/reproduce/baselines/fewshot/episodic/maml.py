@@ -24,14 +24,14 @@ _SCHEDULE = MetaTraining(per_step=4)
 
 @dataclass(frozen=True)
 class MAML(EpisodicMethod):
-    r""":math:`\theta_{k+1} = \theta_k - \eta \nabla L_{\text{support}}(\theta_k)`; the last weights tell the queries.
+    r""":math:`\theta_{k+1} = \theta_k - \eta \nabla L_{\text{support}}(\theta_k)`; the last weights classify queries.
 
     Training descends on the queries' loss by the first weights :math:`\theta_0`, through all steps. Settings are from
-    the authors' code (cbfinn/maml): Adam with 1e-3, 5 steps in training and 10 in tests, four episodes a step of Adam,
-    and the rate 0.01, as for miniImageNet; for Omniglot the rate 0.1 that goes with 5 steps there (20 ways; for 5 ways
-    it takes one step of 0.4). As in that code, normalisation always uses the statistics of the images at hand, so
-    queries are told together, and its scales and shifts do not take part in the steps. Unlike there, maps are pooled
-    on Omniglot too, a width of 64 is used everywhere, and an episode of Omniglot has 5 queries a class.
+    the authors' code (cbfinn/maml): Adam with 1e-3, 5 steps in training and 10 in tests, four episodes per step of
+    Adam, and the rate 0.01, as for miniImageNet; for Omniglot the rate 0.1 that goes with 5 steps there (20 ways; for 5
+    ways it takes one step of 0.4). As in that code, normalisation always uses the statistics of the images at hand, so
+    queries are classified together, and its scales and shifts do not take part in the steps. Unlike there, maps are
+    pooled on Omniglot too, a width of 64 is used everywhere, and an episode of Omniglot has 5 queries per class.
 
     Parameters
     ----------

@@ -9,7 +9,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from condiff.reproduce.baselines.fewshot.episodic.method import EpisodicMethod, MetaTraining, one_hot, suited
+from condiff.reproduce.baselines.fewshot.episodic.method import (
+    EpisodicMethod,
+    MetaTraining,
+    for_dataset,
+    one_hot,
+)
 from condiff.reproduce.baselines.fewshot.transforms import normalised
 from condiff.reproduce.baselines.method import check_counts
 from condiff.reproduce.pretraining.episodic import Episode, EpisodicNetwork, ImageShape
@@ -53,7 +58,7 @@ class MatchingNet(EpisodicMethod):
 
     @classmethod
     def recommended(cls, dataset: str, condition: Condition = NO_CONDITION) -> Self:
-        return cls(suited(_SCHEDULE, dataset))
+        return cls(for_dataset(_SCHEDULE, dataset))
 
     def build(self, image_shape: ImageShape, ways: int, shots: int, base_classes: int = 0) -> EpisodicNetwork:
         return MatchingNetwork(image_shape, self.scale, self.steps)

@@ -40,7 +40,7 @@ class MetaOptNet(EpisodicMethod):
               \quad \text{with} \quad \alpha_{ic} \le C [c = y_i], \quad \sum_c \alpha_{ic} = 0,
 
     and ``ridge`` is :math:`\alpha = 2 (K + \lambda I)^{-1} Y`. Gradients go through the solution. Settings are those of
-    the authors' code (kjunelee/MetaOptNet): SGD from 0.1, eight episodes a step, 15 shots and 6 queries in training
+    the authors' code (kjunelee/MetaOptNet): SGD from 0.1, eight episodes per step, 15 shots and 6 queries in training
     whatever the tasks have, labels smoothed. Its momentum is Nesterov's, which here it is not. On Omniglot, where they
     did not train, 5 shots: a class has 20 images.
 

@@ -129,8 +129,8 @@ def is_omniglot(dataset: str) -> bool:
     return dataset == "omniglot"
 
 
-def suited(training: MetaTraining, dataset: str) -> MetaTraining:
-    """The same without augmentation where the data set is Omniglot."""
+def for_dataset(training: MetaTraining, dataset: str) -> MetaTraining:
+    """The schedule for a data set: images of Omniglot are not augmented, as the authors do not."""
     return replace(training, augment=False) if is_omniglot(dataset) else training
 
 
@@ -147,7 +147,7 @@ def class_means(rows: Tensor, labels: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Pretraining:
-    """The first stage: telling all base classes apart, before there are episodes.
+    """The first stage: classifying all base classes, before there are episodes.
 
     Attributes
     ----------
@@ -178,7 +178,7 @@ class Pretraining:
 
 @dataclass(frozen=True)
 class PretrainedMethod(EpisodicMethod):
-    """A method that begins with an encoder which tells base classes apart.
+    """A method that begins with an encoder trained to classify the base classes.
 
     Parameters
     ----------

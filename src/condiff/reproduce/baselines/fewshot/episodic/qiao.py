@@ -14,8 +14,8 @@ from condiff.reproduce.baselines.fewshot.episodic.method import (
     MetaTraining,
     PretrainedMethod,
     class_means,
+    for_dataset,
     one_hot,
-    suited,
 )
 from condiff.reproduce.baselines.fewshot.transforms import normalised
 from condiff.reproduce.pretraining.base_classes import PretrainedNetwork
@@ -36,7 +36,7 @@ class Qiao(PretrainedMethod):
 
     .. math:: \phi(s) = \nu\big(A_2 \operatorname{relu}(A_1 \nu(s) + b_1) + b_2\big), \qquad \nu(v) = v / \|v\|,
 
-    with :math:`A_1 = A_2 = I` and no shifts at first. First f is trained to tell the base classes apart, with a linear
+    with :math:`A_1 = A_2 = I` and no shifts at first. First f is trained to classify the base classes, with a linear
     layer that is then left behind. Then, with f fixed, :math:`\phi` is trained on base classes: each is known by a
     statistic :math:`s_c` that is drawn anew, the mean of f over the class or else f of one of its images, so that
     :math:`\phi` serves for both. For a novel task :math:`s_c` is the mean over the examples.
@@ -68,7 +68,7 @@ class Qiao(PretrainedMethod):
 
     @classmethod
     def recommended(cls, dataset: str, condition: Condition = NO_CONDITION) -> Self:
-        return cls(suited(_SCHEDULE, dataset))
+        return cls(for_dataset(_SCHEDULE, dataset))
 
     def build(self, image_shape: ImageShape, ways: int, shots: int, base_classes: int = 0) -> PretrainedNetwork:
         return PredictedWeights(image_shape, base_classes, self.mean_share)

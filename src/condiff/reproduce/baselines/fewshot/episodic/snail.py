@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from condiff.reproduce.baselines.fewshot.episodic.method import EpisodicMethod, MetaTraining, suited
+from condiff.reproduce.baselines.fewshot.episodic.method import EpisodicMethod, MetaTraining, for_dataset
 from condiff.reproduce.baselines.method import check_counts
 from condiff.reproduce.pretraining.episodic import Episode, EpisodicNetwork, ImageShape
 from condiff.reproduce.runs import NO_CONDITION, Condition
@@ -49,7 +49,7 @@ class SNAIL(EpisodicMethod):
 
     @classmethod
     def recommended(cls, dataset: str, condition: Condition = NO_CONDITION) -> Self:
-        return cls(suited(_SCHEDULE, dataset))
+        return cls(for_dataset(_SCHEDULE, dataset))
 
     def build(self, image_shape: ImageShape, ways: int, shots: int, base_classes: int = 0) -> EpisodicNetwork:
         return SequenceNetwork(image_shape, ways, shots, self)
@@ -119,6 +119,6 @@ class CausalAttention(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (sequences, places, channels) to the same with more channels."""
-        heard = self.query(x) @ self.key(x).mT / math.sqrt(self.key.out_features)
+        affinity = self.query(x) @ self.key(x).mT / math.sqrt(self.key.out_features)
         ahead = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
-        return torch.cat([x, heard.masked_fill(ahead, -torch.inf).softmax(-1) @ self.value(x)], dim=-1)
+        return torch.cat([x, affinity.masked_fill(ahead, -torch.inf).softmax(-1) @ self.value(x)], dim=-1)

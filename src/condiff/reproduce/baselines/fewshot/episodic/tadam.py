@@ -16,7 +16,7 @@ from condiff.reproduce.baselines.fewshot.episodic.method import (
     PretrainedMethod,
     Pretraining,
     class_means,
-    suited,
+    for_dataset,
 )
 from condiff.reproduce.baselines.fewshot.method import shots_of
 from condiff.reproduce.baselines.method import check_counts
@@ -54,7 +54,7 @@ class TADAM(PretrainedMethod):
     where g and h are residual networks of three layers for each block, and the multipliers :math:`\gamma_0, \beta_0`,
     one of each a block, begin at 0 and have a penalty on their squares. Features are the means of the last maps.
     :math:`\alpha` is learnt. With the probability :math:`0.9 \cdot 0.9^{\lfloor 20 t / T \rfloor}` in episode t of T
-    an auxiliary loss is added: that of telling all base classes apart by features without conditions.
+    an auxiliary loss is added: that of classifying all base classes by unconditioned features.
 
     Settings are those of the article and the authors' code (ServiceNow/TADAM): SGD from 0.1, divided by 10 at a half,
     7/12 and 2/3 of the training, the gradient of every tensor clipped to the norm 1, and five, two or one episodes a
@@ -108,7 +108,7 @@ class TADAM(PretrainedMethod):
     def recommended(cls, dataset: str, condition: Condition = NO_CONDITION) -> Self:
         shots = shots_of(condition)
         per_step, queries = (5, 2) if shots < 5 else (2, 6) if shots < 10 else (1, 13)
-        return cls(replace(suited(_SCHEDULE, dataset), per_step=per_step, queries=queries))
+        return cls(replace(for_dataset(_SCHEDULE, dataset), per_step=per_step, queries=queries))
 
     def build(self, image_shape: ImageShape, ways: int, shots: int, base_classes: int = 0) -> PretrainedNetwork:
         return ConditionedNetwork(image_shape, base_classes, self)
@@ -168,8 +168,8 @@ class ConditionedNetwork(PretrainedNetwork):
         scores = self.scores(plain, episode.support, episode.labels, episode.query)
         found = functional.cross_entropy(scores, episode.truth) + self.settings.penalty * self.squares()
         if float(torch.rand(())) < self.chance:
-            told = torch.cat([episode.classes[episode.labels], episode.other_classes])
-            found = found + functional.cross_entropy(self.base(torch.cat([plain, others])), told)
+            truth = torch.cat([episode.classes[episode.labels], episode.other_classes])
+            found = found + functional.cross_entropy(self.base(torch.cat([plain, others])), truth)
         if self.training:
             self.seen += 1
         return found

@@ -10,7 +10,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from condiff.errors import InvalidInputError
-from condiff.reproduce.baselines.fewshot.episodic.method import EpisodicMethod, MetaTraining, one_hot, suited
+from condiff.reproduce.baselines.fewshot.episodic.method import (
+    EpisodicMethod,
+    MetaTraining,
+    for_dataset,
+    one_hot,
+)
 from condiff.reproduce.baselines.method import check_counts
 from condiff.reproduce.pretraining.episodic import Episode, EpisodicNetwork, ImageShape
 from condiff.reproduce.runs import NO_CONDITION, Condition
@@ -52,7 +57,7 @@ class TPN(EpisodicMethod):
 
     @classmethod
     def recommended(cls, dataset: str, condition: Condition = NO_CONDITION) -> Self:
-        return cls(suited(_SCHEDULE, dataset))
+        return cls(for_dataset(_SCHEDULE, dataset))
 
     def build(self, image_shape: ImageShape, ways: int, shots: int, base_classes: int = 0) -> EpisodicNetwork:
         return PropagationNetwork(image_shape, self.alpha, self.n_neighbors)
