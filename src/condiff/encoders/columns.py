@@ -125,7 +125,7 @@ class NumberColumn(LearnedColumn):
         Missing values become the median. Where tails are heavy, ``asinh((x - median) / bend)`` pulls them in; it is
         straight in the middle and a logarithm far out. ``bend`` is 0 where they are not.
     centre, scale
-        Subtracted, and divided by. A scale of 0 says that only whether there is a value tells anything.
+        Subtracted, and divided by. A scale of 0 says that all that matters is whether there is a value.
     flag
         Whether missing values get a column.
     """
@@ -489,7 +489,7 @@ def _learn_dates(column: Column, form: DateForm, where: str) -> LearnedColumn:
     turns = {part: len(np.unique(np.round(_turn(known, part), 9))) > 1 for part in ("season", "weekday", "hour")}
     whole = np.floor(known)
     months = whole.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64) % 12
-    turns["season"] &= len(np.unique(months)) > 1 and high - low >= 60  # days; less is told by the elapsed time
+    turns["season"] &= len(np.unique(months)) > 1 and high - low >= 60  # days; below that the elapsed time says as much
     turns["weekday"] &= form.order not in ("year-month", "month-year", "name-year") and len(np.unique(whole)) > 6
     scale = float(known.std())
     elapsed = scale > 0 and form.order != "time of day"

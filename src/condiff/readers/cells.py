@@ -35,7 +35,7 @@ undefined tbd #n/a #value! #div/0! #ref! #num! #name? #null! \n not_available no
 NO_VALUE = frozenset(word.replace("_", " ") for word in _NOTHING.split()) | {"\u2013"}
 # Of the cells with a value, how many must be numbers or dates: more where the others are not known words for nothing.
 _MOST, _NEARLY_ALL = 0.5, 0.95
-_FEW = 1000  # cells by which a table's decimal mark is told
+_FEW = 1000  # cells that decide a table's decimal mark
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ID_NAME = re.compile(r"(?:^|[_\s.-])(?:ids?|uuid|guid)$")
 _CURRENCY = r"(?:[$€£¥₹]|US\$|USD|EUR|GBP|CHF|JPY|CAD|AUD|CNY|INR|Rs\.?)"

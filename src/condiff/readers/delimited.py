@@ -21,7 +21,7 @@ from condiff.readers.cells import TEXT, as_number, clean, listed, no_duplicates
 from condiff.readers.columns import Column, ColumnDict
 
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "blanks"}
-# Characters by which encoding and delimiter are told, and rows that are held as Python objects at a time.
+# Characters that decide the delimiter, and rows that are held as Python objects at a time.
 _LOOK, _ROWS = 1 << 16, 1 << 14
 #: What Windows calls Latin-1, with the few characters more that it has; it gives every byte a meaning.
 _LAST_RESORT = "cp1252"

@@ -1,6 +1,6 @@
 """A user's series on a graph: two CSV files.
 
-``SERIES.csv`` has a line a day. Its first column names the day, every other column is a region; an empty cell is a
+``SERIES.csv`` has a line per day. Its first column names the day, every other column is a region; an empty cell is a
 value that is missing. ``EDGES.csv`` has the columns ``source`` and ``target``, which hold names of regions, and perhaps
 ``weight`` and ``day``. With ``day`` each day has a graph of its own. Commas, semicolons or tabs separate the cells.
 """
@@ -40,7 +40,7 @@ class SeriesFile:
     values
         (days, regions), NaN where a value is missing.
     weights
-        One (regions, regions) graph for all days, or one a day.
+        One (regions, regions) graph for all days, or one per day.
     """
 
     days: tuple[str, ...]
