@@ -44,6 +44,7 @@ def command(
     from condiff.cli.sweeping import follow
     from condiff.diffusion import certify
     from condiff.graph import Graph
+    from condiff.pages.canvas import save
     from condiff.reproduce import figures
     from condiff.reproduce.ablation import claims
     from condiff.reproduce.baselines.node.coin import COIN
@@ -86,7 +87,7 @@ def command(
     found = claims(runs)
     write_results(out, rows, made, makers=makers)
     write_text(out / "claims.json", json_module.dumps(found, indent=2, allow_nan=False) + "\n")
-    figures.strength_boxplots(runs, out / "strength.png", limits=limits)
+    save(figures.draw_strength(runs, limits=limits), out / "strength.png")
     if json:
         print_json([row.to_dict() for row in rows])
         return

@@ -157,6 +157,7 @@ def run(protocol: Protocol, options: Options, running: Running) -> None:
     """Make the runs that are asked for, and write and show what they amount to."""
     from condiff.cli.backbone import batches_shown
     from condiff.cli.sweeping import follow
+    from condiff.pages.canvas import save
     from condiff.reproduce.cluster import AHEAD, cluster_pool
     from condiff.reproduce.pool import process_pool
     from condiff.reproduce.protocol import splits_record
@@ -186,7 +187,8 @@ def run(protocol: Protocol, options: Options, running: Running) -> None:
     texts = protocol.texts(everything)
     write_results(out, all_rows, made, makers=makers, splits=splits_record(jobs), texts=texts)
     if running.pictures:
-        protocol.draw(jobs, everything, all_rows, out)
+        for name, figure in protocol.pictures(jobs, everything, all_rows).items():
+            save(figure, out / name)
     if running.json:
         print_json([row.to_dict() for row in rows])
         return

@@ -13,8 +13,7 @@ from concurrent.futures import Executor
 from contextlib import AbstractContextManager
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cached_property
-from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from typing import Protocol as Structure
 
 from condiff.errors import InvalidInputError
@@ -23,6 +22,9 @@ from condiff.reproduce.baselines.registry import Registry
 from condiff.reproduce.memory import peak_memory
 from condiff.reproduce.rows import Row
 from condiff.reproduce.runs import NO_CONDITION, Condition, Key, Run
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 #: Says in a line what is going on.
 Tell: TypeAlias = Callable[[str], None]
@@ -201,10 +203,9 @@ class Protocol(ABC):
         """The data set of the paper's table, and the group of it to compare with; None where the paper has neither."""
         return dataset, None
 
-    def draw(  # noqa: B027
-        self, jobs: Sequence[Job], runs: Sequence[Run], rows: Sequence[Row], folder: Path
-    ) -> None:
-        """Draw the pictures of all runs, and of the rows that sum them up, into a folder."""
+    def pictures(self, jobs: Sequence[Job], runs: Sequence[Run], rows: Sequence[Row]) -> dict[str, Figure]:
+        """Pictures of these jobs, of all runs in the store and of the rows that sum them up, by their file names."""
+        return {}
 
     def texts(self, runs: Sequence[Run]) -> dict[str, str]:
         """Files to write beside the table, by name."""

@@ -12,14 +12,12 @@ from hypothesis import strategies as st
 from tests.reproduce.made_up import run
 
 from condiff.errors import InvalidInputError
+from condiff.pages.canvas import save
 from condiff.reproduce.datasets.panel import Panel
 from condiff.reproduce.figures import (
-    case_forecasts,
     draw_forecasts,
     draw_missing,
     draw_regions,
-    error_against_missing,
-    region_map,
 )
 from condiff.reproduce.figures.along import apart
 from condiff.reproduce.figures.covid import layout
@@ -72,10 +70,10 @@ def test_names_are_shown_as_they_are_and_empty_places_are_not() -> None:
 
 def test_what_is_not_there_cannot_be_shown(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match=r"no region 9: they are 0 \.\. 8"):
-        case_forecasts(shown(), tmp_path / "picture.png", regions=[9])
+        draw_forecasts(shown(), regions=[9])
     with pytest.raises(InvalidInputError, match="no region or no forecast"):
-        case_forecasts(shown(), tmp_path / "picture.png", regions=[])
-    case_forecasts(shown(), tmp_path / "picture.png", regions=[1])
+        draw_forecasts(shown(), regions=[])
+    save(draw_forecasts(shown(), regions=[1]), tmp_path / "picture.png")
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -144,8 +142,8 @@ def test_names_of_a_whole_table_do_not_overlap() -> None:
 
 def test_other_data_sets_are_no_rates(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="nothing to compare"):
-        error_against_missing(summarise([run()]), tmp_path / "picture.png")
-    error_against_missing(rows(made_up(["COIN"])), tmp_path / "picture.png")
+        draw_missing(summarise([run()]))
+    save(draw_missing(rows(made_up(["COIN"]))), tmp_path / "picture.png")
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -215,8 +213,8 @@ def test_the_colour_is_the_day_by_which_half_was_reported() -> None:
 def test_what_has_no_map(tmp_path: Path) -> None:
     panel = two_towns()
     with pytest.raises(InvalidInputError, match="pass the panel as reported"):
-        region_map(panel.standardised(1), tmp_path / "map.png")
+        draw_regions(panel.standardised(1))
     with pytest.raises(InvalidInputError, match="at least 3 regions"):
-        region_map(Panel(np.ones((2, 2)), (sp.csr_array((2, 2)),) * 2), tmp_path / "map.png")
-    region_map(panel, tmp_path / "map.png")
+        draw_regions(Panel(np.ones((2, 2)), (sp.csr_array((2, 2)),) * 2))
+    save(draw_regions(panel), tmp_path / "map.png")
     assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")

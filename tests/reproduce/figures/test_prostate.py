@@ -7,9 +7,9 @@ import pytest
 from tests.reproduce.made_up import PROSTATE, run
 
 from condiff.errors import InvalidInputError
-from condiff.pages.canvas import HIGHLIGHT
+from condiff.pages.canvas import HIGHLIGHT, save
 from condiff.reproduce.curves import PLACES, curve_points
-from condiff.reproduce.figures import draw_curves, draw_genes, gene_bars
+from condiff.reproduce.figures import draw_curves, draw_genes
 from condiff.reproduce.genes import Alteration
 
 
@@ -98,9 +98,9 @@ def test_kinds_have_their_colours_and_numbers_stand_outside() -> None:
 
 
 def test_it_is_written(tmp_path: Path) -> None:
-    gene_bars(FOUND, tmp_path / "genes.png")
+    save(draw_genes(FOUND), tmp_path / "genes.png")
     first = (tmp_path / "genes.png").read_bytes()
-    gene_bars(FOUND, tmp_path / "genes.png")
+    save(draw_genes(FOUND), tmp_path / "genes.png")
     assert (tmp_path / "genes.png").read_bytes() == first
 
 

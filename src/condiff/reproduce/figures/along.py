@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from condiff.errors import InvalidInputError
-from condiff.pages.canvas import COLOURS, HIGHLIGHT, legend_below, mark, panels, plain, save
+from condiff.pages.canvas import COLOURS, HIGHLIGHT, legend_below, mark, panels, plain
 from condiff.reproduce.metrics import metric
 from condiff.reproduce.rows import dataset_place, dataset_title
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -33,13 +32,6 @@ _LIMITS: tuple[dict[str, Any], ...] = (
 _MARKS = "osD^v<>Ph"
 # Room that a name needs at the right, as a part of the panel's height.
 _NAME = 0.042
-
-
-def strength_boxplots(
-    runs: Sequence[Run], target: Path, *, limits: Mapping[str, Mapping[str, float]] | None = None
-) -> None:
-    """Write :func:`draw_strength`."""
-    save(draw_strength(runs, limits=limits), target)
 
 
 def draw_strength(runs: Sequence[Run], *, limits: Mapping[str, Mapping[str, float]] | None = None) -> Figure:

@@ -8,14 +8,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from condiff.errors import InvalidInputError
-from condiff.pages.canvas import COLOURS, HIGHLIGHT, legend_below, mark, panels, patch, plain, save
+from condiff.pages.canvas import COLOURS, HIGHLIGHT, legend_below, mark, panels, patch, plain
 from condiff.reproduce.figures.along import line_styles, name_at_right
 from condiff.reproduce.metrics import metric
 from condiff.reproduce.rows import labels, method_place
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -40,11 +39,6 @@ _HIDDEN: dict[str, Any] = {
     "markeredgewidth": 0.7,
     "zorder": 2,
 }
-
-
-def case_forecasts(shown: Forecasts, target: Path, *, regions: Sequence[int] | None = None) -> None:
-    """Write :func:`draw_forecasts`."""
-    save(draw_forecasts(shown, regions=regions), target)
 
 
 def draw_forecasts(shown: Forecasts, *, regions: Sequence[int] | None = None) -> Figure:
@@ -113,11 +107,6 @@ def _forecast_styles(names: list[str]) -> dict[str, dict[str, Any]]:
     }
 
 
-def error_against_missing(rows: Sequence[Row], target: Path) -> None:
-    """Write :func:`draw_missing`."""
-    save(draw_missing(rows), target)
-
-
 def draw_missing(rows: Sequence[Row]) -> Figure:
     """The mean error against the part that is hidden, with its standard error by masks; a panel for the causal variant.
 
@@ -170,11 +159,6 @@ def _missing_panel(axes: Axes, panel: dict[str, dict[float, Row]], styles: dict[
     axes.set_xticks(ticks, [f"{100 * rate:g} %" for rate in ticks])
     axes.set_xlim(rates[0] - 0.03, rates[-1] + 0.015)
     name_at_right(axes, ends, styles)
-
-
-def region_map(panel: Panel, target: Path) -> None:
-    """Write :func:`draw_regions`."""
-    save(draw_regions(panel), target)
 
 
 def draw_regions(panel: Panel, *, edges: int = 500) -> Figure:

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from condiff.errors import InvalidInputError
-from condiff.pages.canvas import HIGHLIGHT, OURS, hint, legend_below, mark, panels, plain, save
+from condiff.pages.canvas import HIGHLIGHT, OURS, hint, legend_below, mark, panels, plain
 from condiff.reproduce.runs import Condition
 from condiff.reproduce.tables import Column, Grid, lay_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from pathlib import Path
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -79,11 +78,6 @@ def name_lines(axes: Axes, names: Sequence[str]) -> None:
     """Names from the top down at the left, one per line."""
     axes.set_yticks(range(len(names)), [plain(name) for name in names])
     axes.set_ylim(len(names) - 0.4, -0.6)
-
-
-def accuracy_intervals(rows: Sequence[Row], target: Path) -> None:
-    """Write :func:`draw_intervals`."""
-    save(draw_intervals(rows), target)
 
 
 def draw_intervals(rows: Sequence[Row]) -> Figure:
@@ -215,11 +209,6 @@ def draw_boxes(samples: Sequence[Sample], metric: Metric, runs: str = "runs") ->
     return figure
 
 
-def memory_bars(rows: Sequence[Row], target: Path) -> None:
-    """Write :func:`draw_memory`."""
-    save(draw_memory(rows), target)
-
-
 def draw_memory(rows: Sequence[Row]) -> Figure:
     """A bar per method on a logarithmic scale, a panel per data set, in the paper's order; COIN has its own colour."""
     measured = [row for row in rows if row.memory_mb is not None]
@@ -246,11 +235,6 @@ def draw_memory(rows: Sequence[Row]) -> Figure:
         axes.set_xlim(floor, 4 * max(positive))
         axes.set_xlabel("peak memory of a run (MB)")
     return figure
-
-
-def balance_bars(rows: Sequence[Row], target: Path) -> None:
-    """Write :func:`draw_balance`."""
-    save(draw_balance(rows), target)
 
 
 def with_and_without_balance(rows: Sequence[Row]) -> list[tuple[Place, Place]]:

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from condiff.errors import InvalidInputError
-from condiff.pages.canvas import COLOURS, HIGHLIGHT, legend_below, mark, panels, patch, plain, save
+from condiff.pages.canvas import COLOURS, HIGHLIGHT, legend_below, mark, panels, patch, plain
 from condiff.reproduce.curves import Kind, mean_curve
 from condiff.reproduce.rows import labels, method_place
 from condiff.reproduce.summary import summarise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -30,11 +29,6 @@ _AXES: dict[Kind, tuple[str, str, str]] = {
 }
 _AREAS: dict[Kind, str] = {"roc": "roc_auc", "prc": "auprc"}
 _GREY = "0.72"
-
-
-def roc_and_pr_curves(runs: Sequence[Run], target: Path, *, shown: Sequence[str] = SHOWN) -> None:
-    """Write :func:`draw_curves`."""
-    save(draw_curves(runs, shown=shown), target)
 
 
 def draw_curves(runs: Sequence[Run], *, shown: Sequence[str] = SHOWN) -> Figure:
@@ -116,11 +110,6 @@ def _finish(axes: Axes, kind: Kind) -> None:
 def _with_areas(label: str, runs: Sequence[Run]) -> str:
     areas = (np.mean([run.metrics[name] for run in runs]) for name in _AREAS.values())
     return plain(f"{label} ({' / '.join(f'{area:.3f}' for area in areas)})")
-
-
-def gene_bars(alterations: Sequence[Alteration], target: Path) -> None:
-    """Write :func:`draw_genes`."""
-    save(draw_genes(alterations), target)
 
 
 def draw_genes(alterations: Sequence[Alteration]) -> Figure:

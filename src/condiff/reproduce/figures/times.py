@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from condiff.errors import InvalidInputError
-from condiff.pages.canvas import HIGHLIGHT, hint, panels, plain, save
+from condiff.pages.canvas import HIGHLIGHT, hint, panels, plain
 from condiff.reproduce.figures.methods import colour_of, fences
 from condiff.reproduce.metrics import metric
 from condiff.reproduce.published import published
@@ -15,7 +15,6 @@ from condiff.reproduce.rows import labels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -27,11 +26,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 _PAPER = "0.55"
-
-
-def time_complexity(rows: Sequence[Row], target: Path, *, with_published: bool = False) -> None:
-    """Write :func:`draw_times`."""
-    save(draw_times(rows, with_published=with_published), target)
 
 
 def draw_times(rows: Sequence[Row], *, with_published: bool = False) -> Figure:

@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +22,7 @@ from condiff.reproduce.rows import Row
 from condiff.reproduce.runs import Condition, Run
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
 #: The paper's name for its table.
@@ -154,15 +154,18 @@ class Covid(Protocol):
     def published_as(self, dataset: str, condition: Condition) -> tuple[str, str | None] | None:
         return (PUBLISHED, None) if condition == {"missing": RATE, "causal": False} else None
 
-    def draw(self, jobs: Sequence[Job], runs: Sequence[Run], rows: Sequence[Row], folder: Path) -> None:
+    def pictures(self, jobs: Sequence[Job], runs: Sequence[Run], rows: Sequence[Row]) -> dict[str, Figure]:
         first = [job for job in jobs if (job.seed, job.init) == (jobs[0].seed, 0) and job.name in _FORECASTS]
-        figures.case_forecasts(forecasts(first or jobs[:1]), folder / "forecasts.png")
         papers = [row for row in rows if row.condition.get("missing") == RATE]
-        figures.accuracy_intervals(papers or rows, folder / "intervals.png")
+        found = {
+            "forecasts.png": figures.draw_forecasts(forecasts(first or jobs[:1])),
+            "intervals.png": figures.draw_intervals(papers or rows),
+            "regions.png": figures.draw_regions(source.load()),
+        }
         looking_ahead = [row for row in rows if not row.condition.get("causal")]
         if len({row.condition for row in looking_ahead}) > 2:
-            figures.error_against_missing(looking_ahead, folder / "missing.png")
-        figures.region_map(source.load(), folder / "regions.png")
+            found["missing.png"] = figures.draw_missing(looking_ahead)
+        return found
 
 
 def case_of(rate: float = RATE, *, causal: bool = False) -> Case:

@@ -33,6 +33,7 @@ from condiff.reproduce.rows import Row, dataset_title
 from condiff.reproduce.runs import Condition, Run
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
     from condiff.readers.images import ImageSet
@@ -225,13 +226,15 @@ class FewShot(Protocol):
         papers = condition_of(Sizes(shots=_whole(condition.get("shots"))), condition.get("backbone"))
         return (f"{dataset}-{condition['shots']}shot", group) if group and condition == papers else None
 
-    def draw(self, jobs: Sequence[Job], runs: Sequence[Run], rows: Sequence[Row], folder: Path) -> None:
+    def pictures(self, jobs: Sequence[Job], runs: Sequence[Run], rows: Sequence[Row]) -> dict[str, Figure]:
+        found = {}
         # Other methods are trained on episodes than work on given features: a picture for each kind.
-        for name, trained in (("accuracy", False), ("episodic", True)):
+        for name, trained in (("accuracy.png", False), ("episodic.png", True)):
             if shown := [row for row in rows if bool(row.condition.get("episodic")) == trained]:
-                figures.accuracy_intervals(shown, folder / f"{name}.png")
+                found[name] = figures.draw_intervals(shown)
         if figures.with_and_without_balance(rows):
-            figures.balance_bars(rows, folder / "balance.png")
+            found["balance.png"] = figures.draw_balance(rows)
+        return found
 
     def texts(self, runs: Sequence[Run]) -> dict[str, str]:
         return {**_pairs(runs), **training_table(runs)}

@@ -35,6 +35,7 @@ from condiff.reproduce.splits import (
 )
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
 #: Nodes and undirected edges of the largest components, as in the paper's table.
@@ -205,10 +206,12 @@ class Node(Protocol):
         title = dataset.capitalize() if dataset in SIZES else dataset
         return (title, sizes) if sizes else (title,)
 
-    def draw(self, jobs: Sequence[Job], runs: Sequence[Run], rows: Sequence[Row], folder: Path) -> None:
-        figures.accuracy_intervals(rows, folder / "accuracy.png")
-        figures.time_complexity(rows, folder / "time.png")
-        figures.memory_bars(rows, folder / "memory.png")
+    def pictures(self, jobs: Sequence[Job], runs: Sequence[Run], rows: Sequence[Row]) -> dict[str, Figure]:
+        return {
+            "accuracy.png": figures.draw_intervals(rows),
+            "time.png": figures.draw_times(rows),
+            "memory.png": figures.draw_memory(rows),
+        }
 
 
 def case_of(source: str, split: Split) -> Case:

@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,6 +30,7 @@ from condiff.reproduce.splits import Split
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
+    from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
 #: The paper's name for its table.
@@ -164,11 +164,13 @@ class Prostate(Protocol):
     def published_as(self, dataset: str, condition: Condition) -> tuple[str, str | None] | None:
         return (PUBLISHED, None) if condition.get("train") == TRAIN else None
 
-    def draw(self, jobs: Sequence[Job], runs: Sequence[Run], rows: Sequence[Row], folder: Path) -> None:
-        for name in self.metrics:
-            figures.accuracy_intervals([row for row in rows if row.metric == name], folder / f"{name}.png")
-        figures.roc_and_pr_curves(runs, folder / "curves.png")
-        figures.gene_bars(leading_alterations(load(), 10), folder / "genes.png")
+    def pictures(self, jobs: Sequence[Job], runs: Sequence[Run], rows: Sequence[Row]) -> dict[str, Figure]:
+        by_metric = {name: [row for row in rows if row.metric == name] for name in self.metrics}
+        return {
+            **{f"{name}.png": figures.draw_intervals(own) for name, own in by_metric.items()},
+            "curves.png": figures.draw_curves(runs),
+            "genes.png": figures.draw_genes(leading_alterations(load(), 10)),
+        }
 
     def texts(self, runs: Sequence[Run]) -> dict[str, str]:
         return pairs_texts(paired(runs, self.metrics))
