@@ -10,11 +10,14 @@ pytest.importorskip("numba")
 
 # In a process of its own, where nothing but these calls has compiled anything.
 _CALLS = """
+from importlib import import_module
 import numpy as np, scipy.sparse as sp, torch
 from sklearn.datasets import load_digits
 from tests.reproduce.baselines.fewshot.few_shot_tasks import small, task
 from condiff import COINClassifier, kernels
+from condiff.bases.forest import Forest
 from condiff.graph import Graph
+from condiff.graph.leaves import LeafGraph
 from condiff.graph.steps import euler_layers
 from condiff.kernels import compilation
 from condiff.reproduce.baselines.node.coin import COIN
@@ -37,12 +40,16 @@ x, y = load_digits(return_X_y=True)
 streamed.STREAMED_FROM = 0
 COINClassifier(epochs=2, device="cpu").fit(x[:300], np.where(np.arange(300) < 100, y[:300], -1))
 
-entries = [entry for entry, _ in compilation._ENTRIES]
+forest = Forest.grow(x[:30], np.eye(10)[y[:30]], np.ones(30), n_trees=3, n_tried=4, fewest=1, seed=0)
+LeafGraph.build(forest.leaves(x[:30]), 4)
+
+modules = [import_module(f"condiff.kernels.{name}") for name in kernels.LOOPS]
+entries = [entry for module in modules for entry in compilation.entries(module)]
 called = [entry.signatures for entry in entries]
 for entry in entries:
     entry._reset_overloads()
-for name in kernels.LOOPS:
-    compilation.compile_entries(f"condiff.kernels.{name}", "float32")
+for module in modules:
+    compilation.compile_entries(module, "float32")
 for entry, types in zip(entries, called):
     assert types == entry.signatures, f"{entry} was called with {types}, not {entry.signatures}"
 """

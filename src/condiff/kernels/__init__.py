@@ -43,4 +43,4 @@ def warm_up(loops: Iterable[str] = LOOPS, precision: Literal["float32", "float64
 def _warm_up(name: str, precision: str) -> None:
     from condiff.kernels.compilation import compile_entries
 
-    compile_entries(import_module(f"{__name__}.{name}").__name__, precision)
+    compile_entries(import_module(f"{__name__}.{name}"), precision)

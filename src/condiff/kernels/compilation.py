@@ -8,13 +8,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from importlib import resources
+from types import ModuleType
 from typing import Any
 
 from numba import njit
 from numba.core.caching import FunctionCache
 
-# The functions that are called from Python, and the types of their arguments.
-_ENTRIES: list[tuple[Any, str]] = []
 _ARRAY = re.compile(r"\[(\d)\]")
 
 
@@ -36,19 +35,23 @@ def compiled(types: str = "") -> Callable[[Callable[..., Any]], Any]:
         dispatcher = njit(nogil=True, boundscheck=False, error_model="numpy")(function)
         with suppress(RuntimeError):  # no folder that can be written: every process compiles for itself
             dispatcher._cache = _Cache(function)
-        if types:
-            _ENTRIES.append((dispatcher, types))
+        dispatcher.argument_types = types
         return dispatcher
 
     return decorate
 
 
-def compile_entries(module: str, precision: str) -> None:
-    """Compile all functions of a module that are called from Python, or load them from the disk."""
-    for dispatcher, types in _ENTRIES:
-        if dispatcher.__module__ == module:
-            signature = _ARRAY.sub(lambda axes: f"[{':,' * (int(axes[1]) - 1)}::1]", types.replace("number", precision))
-            dispatcher.compile(f"({signature},)")
+def entries(module: ModuleType) -> list[Any]:
+    """The compiled functions of a module that are called from Python."""
+    return [value for value in vars(module).values() if getattr(value, "argument_types", "")]
+
+
+def compile_entries(module: ModuleType, precision: str) -> None:
+    """Compile these functions, or load them from disk."""
+    for dispatcher in entries(module):
+        types = dispatcher.argument_types.replace("number", precision)
+        signature = _ARRAY.sub(lambda axes: f"[{':,' * (int(axes[1]) - 1)}::1]", types)
+        dispatcher.compile(f"({signature},)")
 
 
 class _Cache(FunctionCache):
