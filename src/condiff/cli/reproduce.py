@@ -20,8 +20,18 @@ if TYPE_CHECKING:
 
 _HELP = """Rerun a benchmark of the paper beside its published values, or a protocol on data of yours.
 
-Every run is kept in FOLDER/runs.sqlite as soon as it is there: stop at any moment, and the same command goes on
-where it stopped. Runs that are already there are never made again, whichever command made them."""
+Every run is kept in FOLDER/runs.sqlite as soon as it is there: stop at any moment, and the same command goes on \
+where it stopped. Runs that are already there are never made again, whichever command made them.
+
+[dim]Examples[/dim]
+
+[bold]condiff reproduce node cora citeseer --method COIN,GCN,APPNP[/bold]
+
+[bold]condiff reproduce cora[/bold]  (a graph alone means node)
+
+[bold]condiff reproduce covid --method all --missing 0.5[/bold]
+
+[bold]condiff reproduce fewshot --help[/bold]  (its options, with examples)"""
 _DEFAULT = "node"
 
 

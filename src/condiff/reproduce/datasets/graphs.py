@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from condiff.errors import InvalidInputError, did_you_mean
@@ -10,9 +11,12 @@ from condiff.readers.node import NodeDataset
 from condiff.readers.npz_graph import load_npz_graph
 from condiff.reproduce.datasets import planetoid
 
+#: The graphs that have a name, and what loads each: a new one is one file with its loader and one line here.
+GRAPHS: dict[str, Callable[[str], NodeDataset]] = dict.fromkeys(planetoid.NAMES, planetoid.load)
+
 
 def load_graph(source: str, *, needs_features: bool = True) -> NodeDataset:
-    """Load ``cora``, ``citeseer`` or ``pubmed``, an ``.npz`` file, or a folder with nodes.csv and edges.csv.
+    """Load a graph of :data:`GRAPHS`, an ``.npz`` file, or a folder with nodes.csv and edges.csv.
 
     Parameters
     ----------
@@ -21,15 +25,15 @@ def load_graph(source: str, *, needs_features: bool = True) -> NodeDataset:
     needs_features
         Whether a file without features is an error; if not, such a graph gets features of width 0.
     """
-    if source in planetoid.NAMES:
-        return planetoid.load(source)
+    if source in GRAPHS:
+        return GRAPHS[source](source)
     path = Path(source)
     if path.is_dir():
         return load_graph_folder(path, needs_features=needs_features)
     if path.suffix.lower() == ".npz":
         return load_npz_graph(path, needs_features=needs_features)
-    hint = did_you_mean(source, planetoid.NAMES)
+    hint = did_you_mean(source, GRAPHS)
     raise InvalidInputError(
-        f"{source!r} is no graph{hint}: give {', '.join(planetoid.NAMES)}, an .npz file, or a folder with nodes.csv "
+        f"{source!r} is no graph{hint}: give {', '.join(GRAPHS)}, an .npz file, or a folder with nodes.csv "
         "and edges.csv"
     )
