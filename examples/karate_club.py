@@ -1,4 +1,4 @@
-"""A graph of one's own: the karate club that split, told from its two leaders.
+"""Your own graph: the karate club that split, predicted from its two leaders.
 
 python examples/karate_club.py [PICTURE.png]
 """

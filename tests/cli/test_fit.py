@@ -173,7 +173,7 @@ def test_fitting_again_replaces_the_model_only_by_force(condiff: Run, flowers: P
     out = flowers.with_name("model")
     assert condiff("fit", flowers, "--target", "species", "--out", out, "--seed", 1).code == 0
     again = ("fit", flowers, "--target", "species", "--out", out, "--seed", 2)
-    condiff(*again).assert_failed("holds a model already", "--force")
+    condiff(*again).assert_failed("already holds a model", "--force")
     assert load(out).random_state == 1
     assert condiff(*again, "--force").code == 0
     assert load(out).random_state == 2

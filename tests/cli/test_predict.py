@@ -213,7 +213,7 @@ def test_given_labels_stay_and_disagreement_shows(condiff: Run, fitted: Path, tm
     rows[-1]["species"] = "rose"
     table = write_rows(tmp_path / "t.csv", rows)
     result = condiff("predict", fitted / "model", table, "--out", tmp_path / "a.csv")
-    assert "22 labels were given and stay; the model would say otherwise for" in result.out
+    assert "22 labels were given and are kept; the model disagrees with" in result.out
     answers = {row["id"]: row for row in read_rows(tmp_path / "a.csv")}
     for row in rows:
         answer = answers[str(row["id"])]

@@ -51,7 +51,7 @@ def test_a_second_time_nothing_is_trained_and_the_json_is_the_same(condiff, vill
     monkeypatch.setattr("condiff.reproduce.runner._run", None)
     second = condiff(*command)
     assert second.out == first.out
-    assert "2 held already" in second.err
+    assert "2 already stored" in second.err
 
 
 def test_results_do_not_depend_on_the_number_of_jobs(condiff, village, tmp_path):

@@ -40,7 +40,7 @@ def test_few_shot_tasks_from_a_file_of_features(condiff, features, tmp_path):
     save_features(tmp_path / "other.npz", made_up(apart=2.0))
     done = condiff(*command, "--features", tmp_path / "other.npz", "--method", "SimpleShot", "--tasks", 20)
     assert done.code == 2
-    assert "holds runs of SimpleShot on other data of the name toy" in " ".join(done.err.split())
+    assert "holds runs of SimpleShot on other data called toy" in " ".join(done.err.split())
     assert (out / "summary.json").read_bytes() == written
 
 

@@ -241,7 +241,7 @@ def test_what_parquet_lacks_is_said(tmp_path: Path) -> None:
         parquet_matrix(path)
     for lists in ([[1.0], [1.0, 2.0, 3.0]], [[1.0, None], [1.0, 2.0]], [["a"], ["b"]]):
         pq.write_table(pa.table({"a": lists}), path)
-        with pytest.raises(InvalidFileError, match="must hold equally many numbers"):
+        with pytest.raises(InvalidFileError, match="must all hold the same number of values"):
             parquet_matrix(path)
     pq.write_table(pa.table({"a": pa.array([], type=pa.float32())}), path)
     with pytest.raises(InvalidFileError, match="has no rows"):

@@ -1,4 +1,4 @@
-"""Encodings, delimiters and archives: found out, and said where they are not as usual."""
+"""Encodings, delimiters and archives: detected, and reported where they are unusual."""
 
 from __future__ import annotations
 

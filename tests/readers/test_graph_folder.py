@@ -95,10 +95,10 @@ def test_features_can_be_left_out_where_they_are_not_needed(tmp_path: Path) -> N
         ("id,label,x,y\na,b,1,1\nc,b,,1\n", r"nodes.csv, line 3, column 'x' is empty: features are numbers"),
         (
             "id,label,x,y\na,b,1,tall\n",
-            r"nodes.csv, line 2, column 'y' is 'tall', which is no .* 0 and 1",
+            r"nodes.csv, line 2, column 'y' is 'tall', which is not .* 0 and 1",
         ),
-        ("id,label,x\na,b,inf\n", r"nodes.csv, line 2, column 'x' is 'inf', which is no finite number"),
-        ("id,label,x\na,b,NaN\n", r"nodes.csv, line 2, column 'x' is 'NaN', which is no finite number"),
+        ("id,label,x\na,b,inf\n", r"nodes.csv, line 2, column 'x' is 'inf', which is not a finite number"),
+        ("id,label,x\na,b,NaN\n", r"nodes.csv, line 2, column 'x' is 'NaN', which is not a finite number"),
         ("id,label,x\na,b\n", r"nodes.csv, line 2: 2 cells where the header has 3"),
     ],
 )

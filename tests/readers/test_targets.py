@@ -1,4 +1,4 @@
-"""The column to learn: what it holds, which task that is, and what looks like a slip."""
+"""The column to learn: what it holds, which task that is, and what looks like a mistake."""
 
 from __future__ import annotations
 

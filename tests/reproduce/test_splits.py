@@ -138,12 +138,12 @@ def seven(change: Callable[[dict[str, Any]], Any]) -> Callable[[Any], Any]:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda c: c.update(format="other"), "is no file of splits: write one with --export-splits"),
+        (lambda c: c.update(format="other"), "is not a file of splits: write one with --export-splits"),
         (lambda c: c.update(nodes=61), "is for 'toy' with 61 nodes and other labels than the 60 nodes at hand"),
         (lambda c: c.update(labels="0" * 16), "is for 'toy' with 60 nodes and other labels than the 60 nodes"),
         (lambda c: c.pop("splits"), "holds no splits: write them again"),
         (lambda c: c.update(splits={}), "holds no splits"),
-        (lambda c: c["splits"].update(first=1), "a split is called 'first', but is known by its seed"),
+        (lambda c: c["splits"].update(first=1), "a split is called 'first', but its name must be its seed"),
         (lambda c: c["splits"].update({"3": []}), "split 3 needs a hash and the parts train, validation, test"),
         (seven(lambda s: s.pop("hash")), "split 7 needs a hash and the parts"),
         (seven(lambda s: s.pop("test")), "split 7 needs a hash and the parts"),
@@ -174,10 +174,10 @@ def test_files_that_are_not_there_or_no_json(tmp_path: Path) -> None:
         read_splits(tmp_path / "splits.json", LABELS)
     path = written(tmp_path)
     path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(InvalidFileError, match=r"splits.json is no JSON file \(.*\): write the splits again"):
+    with pytest.raises(InvalidFileError, match=r"splits.json is not a JSON file \(.*\): write the splits again"):
         read_splits(path, LABELS)
     path.write_text("[1, 2]")
-    with pytest.raises(InvalidFileError, match=r"is no file of splits"):
+    with pytest.raises(InvalidFileError, match=r"is not a file of splits"):
         read_splits(path, LABELS)
 
 

@@ -60,7 +60,7 @@ def test_runs_of_other_data_under_the_same_names_are_not_mixed(tmp_path):
         store.check_same_data(
             [_key(_run()), _key(_run(split=1), "data/other split"), _key(_run(settings={"hidden": 8}))]
         )
-        with pytest.raises(InvalidInputError, match="runs of GCN on other data of the name rings"):
+        with pytest.raises(InvalidInputError, match="runs of GCN on other data called rings"):
             store.check_same_data([_key(_run(split=1), "edited/split")])
 
 

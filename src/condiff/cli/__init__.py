@@ -1,4 +1,4 @@
-"""The command line: one command a file, all of them registered in :mod:`condiff.cli.app`.
+"""The command line: one command per file, all registered in :mod:`condiff.cli.app`.
 
-Commands import torch and what needs it when they run, so that ``--help`` answers at once.
+Commands import torch and what needs it only when they run, so that ``--help`` is quick.
 """

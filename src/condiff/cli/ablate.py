@@ -1,4 +1,4 @@
-"""``condiff ablate``: what layers and strength of the diffusion do to the accuracy."""
+"""``condiff ablate``: how layers and strength of the diffusion change the accuracy."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ def command(
     ],
     layers: Annotated[str, typer.Option(metavar="K,K,...", help="Numbers of diffusion layers.")] = "20,40",
     strength: Annotated[
-        str, typer.Option(metavar="FROM:TO:STEP", help="Strengths of a layer, both ends included, or a list a,b,c.")
+        str, typer.Option(metavar="FROM:TO:STEP", help="Strengths per layer, both ends included, or a list a,b,c.")
     ] = "0.05:0.60:0.05",
-    splits: Annotated[int, typer.Option(min=1, help="Random splits; the paper has 10.")] = 10,
-    inits: Annotated[int, typer.Option(min=1, help="Random initialisations per split; the paper has 10.")] = 1,
+    splits: Annotated[int, typer.Option(min=1, help="Random splits; 10 in the paper.")] = 10,
+    inits: Annotated[int, typer.Option(min=1, help="Random initialisations per split; 10 in the paper.")] = 1,
     train_per_class: Annotated[int, typer.Option(min=1, help="Training nodes per class.")] = 20,
     validation_per_class: Annotated[int, typer.Option(min=1, help="Validation nodes per class.")] = 30,
     jobs: Jobs = None,
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Store of runs, table and picture.")] = Path(
-        "condiff-ablation"
-    ),
+    out: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Folder for the store of runs, the table and the picture.")
+    ] = Path("condiff-ablation"),
     json: Annotated[bool, typer.Option("--json", help="Print one JSON list and nothing else.")] = False,
 ) -> None:
     """Vary the diffusion of COIN, draw the paper's box plots, and test its two findings as claims.
 
     The findings: accuracy has a broad optimum in layers * strength; and at the same product, the number of layers makes
-    no difference. Runs are kept in FOLDER/runs.sqlite, and the same command goes on where it stopped.
+    no difference. Runs are kept in FOLDER/runs.sqlite, and the same command resumes where it stopped.
 
     Example: [bold]condiff ablate cora --layers 20,40 --strength 0.05:0.60:0.05[/bold]
     """
@@ -104,7 +104,7 @@ def _numbers(text: str) -> list[int]:
     except ValueError:
         found = []
     if not found or min(found) < 1:
-        raise InvalidInputError(f"--layers takes whole numbers from 1 on with commas between, not {text!r}")
+        raise InvalidInputError(f"--layers takes whole numbers of at least 1, separated by commas, not {text!r}")
     return found
 
 
@@ -119,5 +119,5 @@ def _strengths(text: str) -> list[float]:
     except (ValueError, ZeroDivisionError):
         found = []
     if not found or not min(found) > 0:
-        raise InvalidInputError(f"--strength takes FROM:TO:STEP or positive numbers with commas between, not {text!r}")
+        raise InvalidInputError(f"--strength takes FROM:TO:STEP or positive numbers separated by commas, not {text!r}")
     return found

@@ -72,7 +72,7 @@ def _options(
 
 
 _INTERRUPTED = 130
-#: Commands that write all of their result at the end, or nothing.
+#: Commands that write their whole result at the end, or nothing.
 _ALL_OR_NOTHING = ("fit", "predict", "forecast", "fewshot")
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer exports only what is made of it
 
@@ -84,7 +84,7 @@ def main() -> None:
         columns = os.environ.get("COLUMNS", "")
         console.width = int(columns) if columns.isdigit() else 120
     debug = "--debug" in sys.argv[1:]
-    # --debug is understood anywhere on the line, because one adds it to the end of what just failed.
+    # --debug works anywhere on the line, because people add it at the end of the command that failed.
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     with warnings.catch_warnings():
         if not debug:
@@ -108,7 +108,7 @@ def main() -> None:
 
 
 def _say_usage(error: Any) -> None:
-    """A wrong use of the command line as one line; the help where nothing was asked for."""
+    """A usage error as one line; the help where no command was given."""
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
         return

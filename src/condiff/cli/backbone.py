@@ -25,23 +25,25 @@ app = typer.Typer(
 _Dataset = Annotated[
     str, typer.Argument(metavar="DATASET", help="cub, omniglot, or a folder of images with split_{train,val,test}.csv.")
 ]
-_Threads = Annotated[int | None, typer.Option(min=1, help="Threads of torch; its own choice by default.")]
+_Threads = Annotated[int | None, typer.Option(min=1, help="Threads of torch; torch decides by default.")]
 
 
-# Seconds between lines about an epoch that takes long.
+# Seconds between progress lines within a long epoch.
 _PAUSE = 60.0
 
 
 @app.command("train")
 def train_command(
     dataset: _Dataset,
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the checkpoints go; the same folder goes on.")],
+    out: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Where the checkpoints go; a training found there is resumed.")
+    ],
     backbone: Annotated[str, typer.Option(help="conv4, resnet18 or wrn28_10.")] = "resnet18",
     epochs: Annotated[int, typer.Option(min=1, help="Epochs; the rate falls at half and three quarters.")] = 100,
-    size: Annotated[int | None, typer.Option(min=16, help="Side of the images; 84, for omniglot 28.")] = None,
+    size: Annotated[int | None, typer.Option(min=16, help="Side of the images; 84, or 28 for omniglot.")] = None,
     batch_size: Annotated[int, typer.Option(min=2, help="Images in a batch.")] = 64,
     learning_rate: Annotated[
-        float | None, typer.Option(help="Of SGD with momentum; 0.1, for conv4 on images of 84 pixels 0.03.")
+        float | None, typer.Option(help="Of SGD with momentum; 0.1, or 0.03 for conv4 on images of 84 pixels.")
     ] = None,
     validate_every: Annotated[int, typer.Option(min=1, help="Epochs between measurements.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
@@ -51,8 +53,8 @@ def train_command(
     """Train a backbone on the base classes of an image set.
 
     Cross-entropy with labels smoothed by 0.1, on random crops. The weights of the epoch with the best nearest-prototype
-    accuracy on the validation classes are kept. Stop it at any time: the same command goes on after the last finished
-    epoch, to the same bytes.
+    accuracy on the validation classes are kept. Stop it at any time: the same command resumes after the last finished
+    epoch and ends with the same bytes.
 
     Example: [bold]condiff backbone train omniglot --backbone conv4 --epochs 20 --out omniglot-conv4[/bold]
     """
@@ -68,7 +70,7 @@ def train_command(
             last = time.perf_counter()
             note(f"epoch {epoch + 1} of {epochs}: {steps} steps, the last with a loss of {loss:.4f}")
 
-    def told(entry: dict[str, Any]) -> None:
+    def report(entry: dict[str, Any]) -> None:
         ends.append(time.perf_counter())
         measured = f", validation accuracy {100 * entry['accuracy']:.2f} %" if "accuracy" in entry else ""
         loss, seconds = f"loss {entry['loss']:.4f}", f"{ends[-1] - ends[-2]:.0f} s"
@@ -87,7 +89,7 @@ def train_command(
             seed=seed,
             on_batch=shown,
             on_step=stepped,
-            on_epoch=told,
+            on_epoch=report,
         )
     best = {"epoch": record.best_epoch, "accuracy": record.best_accuracy}
     if json:
@@ -111,7 +113,7 @@ def embed_command(
 ) -> None:
     """Write the features of one part of an image set, with the mean over its base classes.
 
-    The features of both are kept in the cache, under a key of weights, images and sizes, and made only once.
+    Both are kept in the cache, under a key of weights, images and sizes, and computed only once.
 
     Example: [bold]condiff backbone embed cub --out cub-novel.npz[/bold]
     """

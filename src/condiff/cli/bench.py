@@ -1,4 +1,4 @@
-"""``condiff bench``: the engines against the paper's own way to compute, on this machine."""
+"""``condiff bench``: the engines against the paper's own computation, on this machine."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def command(
     earlier = {} if before is None else _ratios(before)
     torch.set_num_threads(threads or os.cpu_count() or 1)
     made = provenance(typed())
-    # All data first: what is missing is said before anything has been measured.
+    # All data first: missing data is reported before anything is measured.
     works = [work for task in wanted for work in TASKS[task]()]
     rows = [measure(work, repeats, note) | {"threads": torch.get_num_threads(), "made": made} for work in works]
     if out is not None:
@@ -144,17 +144,17 @@ def _scale(
     from condiff.errors import InvalidInputError, did_you_mean
     from condiff.reproduce.bench.scale import SIZES, exponents, run_sweep
     from condiff.reproduce.bench.scale.methods import METHODS
-    from condiff.reproduce.bench.scale.points import CLASSES, LABELS_A_CLASS
+    from condiff.reproduce.bench.scale.points import CLASSES, LABELS_PER_CLASS
 
     for method in methods:
         if method not in METHODS:
             raise InvalidInputError(
                 f"unknown method {method!r}{did_you_mean(method, METHODS)}: known are {', '.join(METHODS)}"
             )
-    fewest = 2 * CLASSES * LABELS_A_CLASS
+    fewest = 2 * CLASSES * LABELS_PER_CLASS
     if any(size < fewest for size in points):
-        raise InvalidInputError(f"--points must be at least {fewest:,}: {LABELS_A_CLASS} per class have labels")
-    # Asked for the products alone, no points are run.
+        raise InvalidInputError(f"--points must be at least {fewest:,}: {LABELS_PER_CLASS} per class have labels")
+    # With --products alone, no points are run.
     sizes = tuple(points) or (() if products else SIZES)
     rows = run_sweep(
         out,

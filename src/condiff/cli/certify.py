@@ -21,7 +21,7 @@ def command(
         str, typer.Argument(metavar="GRAPH|NAME", help="A graph file or folder, or cora, citeseer, pubmed.")
     ],
     strength: Annotated[
-        float | None, typer.Option(min=0.0, help="Diffusion strength of a layer whose effect is wanted.")
+        float | None, typer.Option(min=0.0, help="Diffusion strength per layer whose effect to show.")
     ] = None,
     layers: Annotated[int, typer.Option(min=1, help="Number of layers of that strength.")] = 20,
     normalisation: Annotated[

@@ -1,4 +1,4 @@
-"""``condiff data``: which data sets there are, where they are, and whether they are whole."""
+"""``condiff data``: which data sets there are, where they are, and whether they are complete."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 
-_Names = Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Data sets; all of them if none is named.")]
+_Names = Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Data sets; all by default.")]
 
 
 @app.command("list")
@@ -63,7 +63,7 @@ def list_command(
 def fetch_command(
     names: Annotated[list[str], typer.Argument(metavar="NAME", help="Data sets, or 'all'.")],
 ) -> None:
-    """Download what is not on this machine yet, verify it, and say where it is.
+    """Download what is not yet on this machine, verify it, and show where it is.
 
     Example: [bold]condiff data fetch cora citeseer[/bold]
     """
@@ -72,7 +72,7 @@ def fetch_command(
         try:
             paths = fetch(name)
         except (DataUnavailableError, InvalidFileError) as error:
-            # The other data sets may still be had.
+            # The other data sets may still be available.
             error_line(str(error))
             failed = True
             continue
@@ -121,7 +121,7 @@ def _row(entry: DatasetStatus) -> dict[str, object]:
 
 
 def _roots(entry: DatasetStatus) -> str:
-    """What is wrong, or else which of the two places holds the files."""
+    """What is wrong, or else where the files are."""
     root = data_folder()
     in_data = {root is not None and folder.is_relative_to(root) for folder in entry.folders}
     return _faults(entry) or ", ".join("CONDIFF_DATA" if given else "cache" for given in sorted(in_data))

@@ -16,7 +16,7 @@ from condiff.files import write_text
 
 
 def command(
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write table and picture.")] = Path(
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write the table and the picture.")] = Path(
         "condiff-demo"
     ),
     draws: Annotated[int, typer.Option(min=2, help="Draws of the labels; more are more certain and take longer.")] = 10,

@@ -30,14 +30,14 @@ app = typer.Typer(
 )
 
 _Shards = Annotated[Path, typer.Argument(metavar="SHARDS", help="What 'shard' wrote.")]
-_Timeout = Annotated[float, typer.Option(help="Seconds after which a silent rank counts as lost.")]
+_Timeout = Annotated[float, typer.Option(help="Seconds after which a silent rank is considered lost.")]
 _BlockRows = Annotated[int, typer.Option(min=1, help="Rows that go through the base network at a time.")]
 _Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 
 @app.command("shard")
 def shard(
-    out: Annotated[Path, typer.Argument(metavar="SHARDS", help="Folder to write; shards that are there are replaced.")],
+    out: Annotated[Path, typer.Argument(metavar="SHARDS", help="Folder to write; existing shards are replaced.")],
     ranks: Annotated[int, typer.Option(min=1, help="How many processes will share the work.")],
     graph: Annotated[
         str | None, typer.Option(metavar="NAME|FILE", help="cora, citeseer, pubmed, GRAPH.npz or a folder of tables.")
@@ -52,7 +52,8 @@ def shard(
         Path | None, typer.Option(metavar="FILE", help="NPY classes from 0 of the nodes of --edges; -1 where unknown.")
     ] = None,
     train: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="NPY numbers of the training nodes; else all labelled ones.")
+        Path | None,
+        typer.Option(metavar="FILE", help="NPY numbers of the training nodes; all labelled ones by default."),
     ] = None,
     validation: Annotated[
         Path | None, typer.Option(metavar="FILE", help="NPY numbers of the nodes for early stopping.")
@@ -108,7 +109,7 @@ def fit(
     timeout: _Timeout = 300.0,
     json: _Json = False,
 ) -> None:
-    """Fit a COIN; the same command resumes from the last checkpoint, also with another number of ranks.
+    """Fit a COIN; the same command resumes from the last checkpoint, even with another number of ranks.
 
     Example: [bold]torchrun --nproc-per-node 2 -m condiff.distributed fit SHARDS FIT[/bold]
     """
@@ -163,7 +164,7 @@ def predict(
 
 
 def main() -> None:
-    """Run a command; what a user can fix is one line on standard error and exit code 2."""
+    """Run a command; an error that a user can fix is one line on standard error and exit code 2."""
     rank = os.environ.get("RANK")
     who = "condiff.distributed" if rank is None else f"condiff.distributed: rank {rank}"
     warnings.showwarning = lambda message, *_: print(f"{who}: warning: {message}", file=sys.stderr)
@@ -171,7 +172,7 @@ def main() -> None:
         app(prog_name="condiff.distributed")
     except (CondiffError, OSError) as error:
         print(f"{who}: error: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
-        # Threads of the transport may still wait for the rank that was lost: no orderly end would come.
+        # Threads of the transport may still wait for the rank that was lost: an orderly exit would never happen.
         sys.stdout.flush()
         os._exit(2)
 

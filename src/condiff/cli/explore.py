@@ -20,13 +20,15 @@ def command(
         ),
     ] = "moons",
     target: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Of a file: the column to learn, empty where unknown.")
+        str | None, typer.Option(metavar="COLUMN", help="For a file: the column to learn, empty where unknown.")
     ] = None,
-    points: Annotated[int, typer.Option(min=20, max=20_000, help="Of moons and circles: how many points.")] = 600,
+    points: Annotated[int, typer.Option(min=20, max=20_000, help="For moons and circles: how many points.")] = 600,
     layout: Annotated[
-        str, typer.Option(help="How many columns become two: pca, tsne, or auto: t-SNE up to 3,000 points.")
+        str, typer.Option(help="How to reduce many columns to two: pca, tsne, or auto (t-SNE up to 3,000 points).")
     ] = "auto",
-    seed: Annotated[int, typer.Option(min=0, help="Which points are labelled; of a file, the initialisations.")] = 1,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Seed for which points are labelled; for a file, of the initialisations.")
+    ] = 1,
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the page.")] = Path("explorer.html"),
     json: Annotated[bool, typer.Option("--json", help="Print one JSON list and nothing else.")] = False,
 ) -> None:

@@ -58,7 +58,7 @@ def command(
         raise InvalidInputError(f"--coverage must be above 0 and below 1, not {coverage}")
     check_out(out, series, edges, suffixes=[".csv"])
     data = read_series(series, edges, directed=directed)
-    # Only now, when the files are understood: this takes seconds.
+    # Only now that the files are read: this takes seconds.
     from condiff.estimators.forecaster import PanelForecaster, backtest
 
     graph = data.weights[0] if len(data.weights) == 1 else list(data.weights)
@@ -90,7 +90,7 @@ def command(
 
 
 def _rows(data: SeriesFile, forecaster: Any, tested: Backtest, coverage: float) -> list[dict[str, Any]]:
-    """A row for each coming day and region."""
+    """One row for each coming day and region."""
     from condiff.estimators.forecaster import last_values
 
     forecast = forecaster.predict()
@@ -185,7 +185,7 @@ def _verdict(scores: list[dict[str, Any]]) -> str:
 
 
 def _forecast_table(data: SeriesFile, summary: dict[str, Any]) -> Table:
-    """The regions of the largest forecasts, a line each; of several days, the first and the last."""
+    """The regions with the largest forecasts, one line each; the first and the last of several days."""
     rows, regions = summary["forecast"], len(data.names)
     first, last = rows[:regions], rows[-regions:]
     order = sorted(range(regions), key=lambda region: (-first[region]["forecast"], region))[:_SHOWN]

@@ -1,6 +1,6 @@
-"""What ``fit`` and ``predict`` are given: a table, perhaps the edges between its rows, and a place for the result.
+"""The inputs of ``fit`` and ``predict``: a table, perhaps the edges between its rows, and a place for the result.
 
-Nothing large is imported here: what is wrong with a file is said at once.
+Nothing large is imported here: errors in a file are reported at once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def check_model_folder(out: Path, force: bool) -> None:
     """Refuse a place that holds a model already, or anything else: saving replaces the whole folder."""
     if (out / _MODEL).is_file():
         if not force:
-            raise InvalidInputError(f"{out} holds a model already: choose another name, or add --force to replace it")
+            raise InvalidInputError(f"{out} already holds a model: choose another name, or add --force to replace it")
     elif out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InvalidInputError(f"{out} exists and is not a condiff model; choose another name or remove it")
 
@@ -42,7 +42,7 @@ def open_data(data: Path, edges: Path | None) -> tuple[Table, Path | None]:
 
 
 def id_columns(table: Table, chosen: Sequence[str], used: Sequence[str] = (), likely: Sequence[str] = ()) -> list[str]:
-    """The columns that name the rows in the answers: the chosen ones, or the one that looks like it."""
+    """The columns that identify the rows in the answers: the chosen ones, or the one that looks like an id."""
     if chosen:
         table.require(chosen)
         return list(chosen)
@@ -62,15 +62,13 @@ def row_index(table: Table, ids: Sequence[str]) -> dict[str, int]:
         )
     if len(index) < len(names):
         twice = next(name for row, name in enumerate(names) if index[name] != row)
-        raise InvalidInputError(
-            f"{table.source}: the id {twice!r} in {ids[0]!r} is there twice: give every row its own"
-        )
+        raise InvalidInputError(f"{table.source}: the id {twice!r} in {ids[0]!r} appears twice: give every row its own")
     return index
 
 
 @dataclass(frozen=True)
 class FitFacts:
-    """What ``fit`` writes beside a model, for ``predict`` to go by.
+    """What ``fit`` writes beside a model, for ``predict`` to use.
 
     Attributes
     ----------
@@ -97,7 +95,7 @@ class FitFacts:
 
     @classmethod
     def of(cls, metadata: Any, folder: Path) -> FitFacts:
-        """Read and check them: a file may hold anything."""
+        """Read and check the file, which may hold anything."""
         if not isinstance(metadata, dict) or "encoder" not in metadata:
             raise InvalidFileError(f"{folder} was not written by condiff fit: use condiff.load in Python")
         try:
@@ -119,7 +117,7 @@ class FitFacts:
 
     @classmethod
     def peek(cls, folder: Path) -> FitFacts | None:
-        """The same without loading the model; None where loading will say what is wrong with it."""
+        """The same without loading the model; None where loading it will raise the error."""
         path = folder / _MODEL
         if not path.is_file():
             raise InvalidFileError(f"{folder} is not a condiff model: it has no {_MODEL}")

@@ -37,7 +37,7 @@ def warning_line(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Print a warning as one line on standard error, without the source line that means nothing to a user."""
+    """Print a warning as one line on standard error, without the source line, which means nothing to a user."""
     print("condiff: warning: " + " ".join(str(message).split()), file=sys.stderr)
 
 
@@ -79,7 +79,7 @@ def working(what: str) -> Iterator[None]:
 
 
 def check_out(out: Path, *inputs: Path, suffixes: Sequence[str] = ()) -> None:
-    """Refuse to write over what is being read, and to write a file of a kind that we cannot."""
+    """Refuse to overwrite an input, and to write an unknown kind of file."""
     if suffixes and out.suffix not in suffixes:
         raise InvalidInputError(f"--out must end in {' or '.join(suffixes)}, but is {out}")
     for path in inputs:

@@ -30,7 +30,8 @@ def command(
     data: Annotated[Path, typer.Argument(metavar="DATA", help=DATA_HELP)],
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the answers: .csv or .parquet.")],
     id: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="Copy this column, which names the rows, to the answers.")
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="Copy this column, which identifies the rows, to the answers."),
     ] = None,
     keep_columns: Annotated[
         bool, typer.Option("--keep-columns", help="Copy all columns of the table to the answers.")
@@ -41,7 +42,7 @@ def command(
     """Answer the rows of a table: their ids with label and probabilities, or with value and interval.
 
     Rows that the model was fitted on get their fitted answer, so predicting the same file completes it. A label that is
-    given stays, also in the column given; where the model would say something else, model_says has that.
+    given is kept, and the column given marks it; where the model disagrees, model_says has its answer.
 
     Example: [bold]condiff predict flowers-model flowers.csv --out answers.csv[/bold]
     """
@@ -83,8 +84,8 @@ def command(
         return
     console.print(line, markup=False)
     if summary["given"]:
-        disagree = f"; the model would say otherwise for {summary['disagreeing']} (model_says)"
-        console.print(f"{summary['given']} labels were given and stay{disagree}", markup=False)
+        disagree = f"; the model disagrees with {summary['disagreeing']} of them (model_says)"
+        console.print(f"{summary['given']} labels were given and are kept{disagree}", markup=False)
     for remark in notes:
         console.print(f"note: {remark}", markup=False)
     console.print(f"written to {out}", markup=False)
@@ -116,7 +117,7 @@ def _answers(
         features = None if encoder is None else encoder.transform(table)[new]
         if edge_file is not None:
             adjacency = _edges_to_known(edge_file, place, [names[row] for row in new], notes)
-            # Without features, its edges are what a row is known by.
+            # Without features, a row is identified by its edges.
             found[new] = answer(adjacency if features is None else features, adjacency=adjacency)
         elif features is not None:
             found[new] = answer(features)
@@ -149,7 +150,7 @@ def _edges_to_known(path: Path, place: dict[str, int], new: list[str], notes: li
 
 
 def _given(table: Table, facts: FitFacts) -> NDArray[Any] | None:
-    """The labels that the table brings along, None where it has none."""
+    """The labels in the table, None where it has none."""
     if facts.target not in table.columns:
         return None
     values = table.labels(facts.target, facts.unlabelled)

@@ -22,7 +22,7 @@ def command(
 ) -> None:
     """Write one HTML page about results or a model: no network, opens from disk, prints.
 
-    Of results: tables with published values and differences, which sort, box plots, score against time, and what made
+    Of results: sortable tables with published values and differences, box plots, score against time, and what made
     every run. Of a model: how good it is, which points the diffusion changed and why, what to label next, and the
     certificate.
 

@@ -18,7 +18,7 @@ from condiff.errors import InvalidInputError
 if TYPE_CHECKING:
     from condiff.reproduce.protocol import Options, Protocol
 
-_HELP = """Rerun a benchmark of the paper beside its published values, or a protocol on data of yours.
+_HELP = """Rerun a benchmark of the paper beside its published values, or a protocol on your own data.
 
 Every run is kept in FOLDER/runs.sqlite as soon as it is there: stop at any moment, and the same command goes on \
 where it stopped. Runs that are already there are never made again, whichever command made them.
@@ -51,14 +51,17 @@ class Running:
         typer.Option(metavar="ADDRESS", help="Run on the workers of this Dask scheduler, such as tcp://10.0.0.1:8786."),
     ] = None
     out: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Store of runs, tables and pictures; what is there is kept and used.")
+        Path,
+        typer.Option(
+            metavar="FOLDER", help="Folder for the store of runs, tables and pictures; existing runs are kept and used."
+        ),
     ] = Path("condiff-results")
     pictures: Annotated[bool, typer.Option(help="Draw the figures.")] = True
     json: Annotated[bool, typer.Option("--json", help="Print one JSON list and nothing else.")] = False
 
 
 class _Command(TyperCommand):
-    """A protocol's command, which says to whom an option belongs that is not its own."""
+    """A protocol's command, which says where an option belongs that is not its own."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         try:
@@ -72,7 +75,7 @@ class _Command(TyperCommand):
 
 
 class _Group(TyperGroup):
-    """Commands that are made from the protocols when they are asked for; a graph's name alone means ``node``."""
+    """Commands made from the protocols on first use; a graph's name alone means ``node``."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return _names()
@@ -164,7 +167,7 @@ def _parameters(options: type[Options]) -> list[inspect.Parameter]:
 
 
 def run(protocol: Protocol, options: Options, running: Running) -> None:
-    """Make the runs that are asked for, and write and show what they amount to."""
+    """Make the runs, and write and show their summary."""
     from condiff.cli.backbone import batches_shown
     from condiff.cli.sweeping import follow
     from condiff.pages.canvas import save

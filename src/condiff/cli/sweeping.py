@@ -1,4 +1,4 @@
-"""How a sweep shows itself: running mean and time left, in a live bar on a terminal, in plain lines elsewhere."""
+"""How a sweep shows its progress: running mean and time left, in a live bar on a terminal, in plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SECONDS_BETWEEN_LINES = 30.0
 
 
 def follow(sweep: Iterable[Progress], total: int, metric: str) -> None:
-    """Run a sweep to its end, showing how it goes on standard error."""
+    """Run a sweep to its end, with progress on standard error."""
     state = _State(metric, total)
     if not sys.stderr.isatty():
         for progress in sweep:
@@ -53,7 +53,7 @@ class _State:
         self._values[run.dataset, run.condition, run.method].append(run.metrics[self.metric])
 
     def line_is_due(self) -> bool:
-        """About twenty lines, and one at least every half minute; none for what was held already."""
+        """About twenty lines, and one at least every half minute; none for runs that were already stored."""
         done = len(self.runs)
         if done < self.held or (done == self.held and self.held < self.total):
             return False
@@ -71,7 +71,7 @@ class _State:
         left = self._left()
         if short:
             return f"{running}{left}"
-        held = f" ({self.held} held already)" if self.held else ""
+        held = f" ({self.held} already stored)" if self.held else ""
         return f"{len(self.runs)} of {self.total} runs{held}; {running}{left}"
 
     def _left(self) -> str:

@@ -1,4 +1,4 @@
-"""``condiff theory``: which axioms an example fulfils, with which constants, and which equation it solves."""
+"""``condiff theory``: which axioms an example satisfies, with which constants, and which equation it solves."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ app = typer.Typer(
 
 @app.command("axioms")
 def axioms_command(
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME", help="Examples; all of them if none is named.")
-    ] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Examples; all by default.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON list and nothing else.")] = False,
 ) -> None:
     """Measure the six axioms on the examples: a table, or with names also the worst cases found.
@@ -61,7 +59,7 @@ def generator_command(
 ) -> None:
     """Recover velocity and diffusion of an example from its small-time action, with error bars.
 
-    Beside them stands what the example is said to have, where it has a formula.
+    The example's own formulas are shown beside them, where it has any.
 
     Example: [bold]condiff theory generator dropout[/bold]
     """

@@ -25,7 +25,7 @@ def smooth(
     data: Annotated[Path | None, typer.Argument(metavar="[DATA]", help="A CSV, TSV, Parquet or NPZ file.")] = None,
     noise: Annotated[
         float | None,
-        typer.Option(help="Standard deviation of the noise; 0.25, and for the digits 0.5 too, by default."),
+        typer.Option(help="Standard deviation of the noise; 0.25 by default, and 0.5 as well for the digits."),
     ] = None,
     alpha: Annotated[float, typer.Option(help="Probability with which a certificate may be wrong.")] = 0.001,
     samples: Annotated[int, typer.Option(min=1, help="Votes per row; more certify larger radii.")] = 500,

@@ -1,6 +1,6 @@
-r"""Why a gene-wise network says what it says of a patient: by its genes, and by the patients that it was joined to.
+r"""Why a gene-wise network predicts what it does for a patient: from its genes, and from the patients it is joined to.
 
-The network is linear between the kinks of its hidden units, and the diffusion is linear, so that nothing here is
+The network is linear between the kinks of its hidden units, and the diffusion is linear, so nothing here is
 approximated:
 
 - the output before the sigmoid is a sum over the patient's alterations, and a constant (:func:`contributions`);
@@ -51,7 +51,7 @@ class Explanation:
         it. ``reference + inputs.sum()`` is ``after``.
     pulls
         (n,): how far each patient moved the output, by how much it differs and how strongly the two are joined, over
-        however many steps. ``before + pulls.sum()`` is ``after``.
+        any number of steps. ``before + pulls.sum()`` is ``after``.
     """
 
     patient: int
@@ -76,14 +76,14 @@ def explain(model: COIN, x: sp.csr_array, graph: Any, patients: Sequence[int]) -
     x
         Features of all patients, (n, genes * kinds).
     graph
-        What it was diffused over, in any form that the network takes.
+        The graph it was diffused over, in any form that the network accepts.
     patients
         Rows of ``x``.
     """
     own = integrated_gradients(model, x)
     rows = torch.as_tensor(list(patients), dtype=torch.long)
     with warnings.catch_warnings():
-        # Whether a step is too large was told when the network was fitted.
+        # Fitting the network has already warned of a step that is too large.
         warnings.simplefilter("ignore", StepSizeWarning)
         weights = diffusion_rows(model.diffusion, laplacian(graph, torch.float64), rows).numpy()
     before = _outputs(model, x)
@@ -98,7 +98,8 @@ def explain(model: COIN, x: sp.csr_array, graph: Any, patients: Sequence[int]) -
 def contributions(model: COIN, x: sp.csr_array) -> tuple[sp.csr_array, Floats]:
     """What each alteration of each patient adds to its output before sigmoid and diffusion, and the constant.
 
-    The constant is of those hidden units that are active for the patient; it and the row sum to the output exactly.
+    The constant is of those hidden units that are active for the patient; together with the row it sums to the output
+    exactly.
     """
     parts = _Parts.of(model, x)
     active = parts.values(x)[0] > 0
@@ -109,9 +110,9 @@ def contributions(model: COIN, x: sp.csr_array) -> tuple[sp.csr_array, Floats]:
 def integrated_gradients(model: COIN, x: sp.csr_array) -> sp.csr_array:
     """What each alteration of each patient adds to its own output before the diffusion, (n, genes * kinds).
 
-    Rows sum to the output less that for a patient without alterations. On the straight way there from no alterations,
-    a hidden unit turns on or off once at most; between two such places the output before the sigmoid is linear in the
-    way t, and the mean slope of the sigmoid is its rise by that of its input.
+    Rows sum to the output less that for a patient without alterations. On the straight path from no alterations to the
+    patient, a hidden unit turns on or off at most once; between two such points the output before the sigmoid is linear
+    in the path's parameter t, and the sigmoid's mean slope is its rise divided by that of its input.
     """
     parts = _Parts.of(model, x)
     units, shortcut = parts.values(x)

@@ -258,7 +258,7 @@ class BaseCOIN(Saveable):
             certify(self._domain.graph).check(float(self.strength), strict=self.strict)
         if isinstance(self.base, str) and self.base == "residual":
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", StepSizeWarning)  # it has been said
+                warnings.simplefilter("ignore", StepSizeWarning)  # already warned
                 longest = self._longest_diffusion(dimension)
                 answers = self._fit_networks(longest, items, held_out, n_outputs, item_losses, penalties)
             base, output = self._diffuse()
@@ -288,7 +288,7 @@ class BaseCOIN(Saveable):
         operator = self._domain.graph.laplacian(torch.float32, torch.device(self.device))
         if len(held_out):
             answers = self._train(chosen, operator, items, ~held_out, n_outputs, penalties)[1][fold, item]
-            # Labels that were held out may ask for less diffusion than the graph allows, and must do so clearly.
+            # Held-out labels may favour less diffusion than the graph allows, but only by a clear margin.
             shares = SHORTER if self.layers == "auto" and len(item) >= _FEWEST_TO_CHOOSE else ()
             losses = item_losses(answers, item)
             for share in shares:
@@ -419,7 +419,7 @@ class BaseCOIN(Saveable):
     # ---- answers --------------------------------------------------------------------------------------------------
 
     def _base_output(self, rows: Any) -> Array:
-        """What the base answers for rows, in double precision: the mean of the networks, or another base's output."""
+        """The base's answers for rows, in double precision: the mean of the networks, or another base's output."""
         if self.base_ is not None:
             return self.base_.outputs(self._domain.features.inputs(rows))
         parts = []

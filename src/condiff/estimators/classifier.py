@@ -92,7 +92,7 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
     classes_ : ndarray
         The classes.
     transduction_ : ndarray of shape (n_samples,)
-        The class of every training point, labelled or not; what :meth:`predict` says of them.
+        The class of every training point, labelled or not; what :meth:`predict` returns for them.
     unlabelled_component_ : ndarray of bool, shape (n_samples,)
         Points that no label reaches through the graph; the base network answers them alone.
     layers_, strength_, diffusion_time_ : int, float, float
@@ -116,7 +116,7 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
     >>> X, y = load_digits(return_X_y=True)
     >>> labels = np.full(len(y), -1)
     >>> shown = [np.flatnonzero(y == digit)[0] for digit in range(10)]
-    >>> labels[shown] = y[shown]  # one label a class
+    >>> labels[shown] = y[shown]  # one label per class
     >>> model = COINClassifier().fit(X, labels)
     >>> bool((model.transduction_ == y).mean() > 0.8)
     True

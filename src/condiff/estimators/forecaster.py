@@ -1,4 +1,4 @@
-"""The forecaster of series on a graph, with holes in what it learns from and in what it looks back on."""
+"""The forecaster of series on a graph, with missing values in targets and inputs."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ def checked_values(source: Any) -> Array:
     infinite = np.argwhere(np.isinf(values))
     if infinite.size:
         day, region = infinite[0]
-        raise InvalidInputError(f"the value of region {region} on day {day} is infinite: mend it, or write NaN")
+        raise InvalidInputError(f"the value of region {region} on day {day} is infinite: correct it, or write NaN")
     return values
 
 
 def day_graphs(graph: Any, days: int, regions: int) -> Sequence[Graph]:
-    """One graph, or one a day, each of as many nodes as there are regions."""
+    """One graph, or one per day, each with one node per region."""
     several = _is_sequence(graph)
     graphs = [Graph.of(each) for each in graph] if several else [Graph.of(graph)]
     if several and len(graphs) != days:
-        raise InvalidInputError(f"there are {days} days but {len(graphs)} graphs: give one for all, or one a day")
+        raise InvalidInputError(f"there are {days} days but {len(graphs)} graphs: give one for all, or one per day")
     for day, each in enumerate(graphs):
         if each.n_nodes != regions:
             which = f"graph {day}" if several else "the graph"
@@ -60,7 +60,7 @@ def _is_sequence(graph: Any) -> bool:
         return False
     if isinstance(graph[0], list | tuple):
         return len(graph[0]) > 0 and isinstance(graph[0][0], list | tuple)
-    # A row of a matrix has one axis, a matrix two, and other descriptions of a graph have none to speak of.
+    # A row of a matrix has one axis, a matrix two, and other descriptions of a graph have none.
     return bool(getattr(graph[0], "ndim", 2) == 2)
 
 
@@ -73,7 +73,7 @@ def standards(values: Array) -> tuple[Array, Array]:
     counts = known.sum(axis=0)
     mean = np.where(known, values, 0.0).sum(axis=0) / np.maximum(counts, 1)
     scale = np.sqrt(np.where(known, (values - mean) ** 2, 0.0).sum(axis=0) / np.maximum(counts, 1))
-    # The mean of equal numbers differs from them by rounding, which must not be blown up to a signal.
+    # The mean of equal numbers differs from them by rounding, which must not be amplified to a signal.
     low = np.min(values, axis=0, initial=np.inf, where=known)
     constant = low == np.max(values, axis=0, initial=-np.inf, where=known)
     mean, scale = np.where(constant, low, mean), np.where(constant, 0.0, scale)
@@ -88,10 +88,10 @@ _RECENT_DAYS, _FEWEST_TARGETS = 14, 200
 class PanelForecaster(BaseEstimator):  # type: ignore[misc]
     """Forecast the coming days of many regions at once, with a network whose output is diffused over their graph.
 
-    Every region is scaled to mean zero and variance one by its known values. From what it looks back on, the forecast
-    takes the region's recent level and adds a correction: that of a small residual network of the last ``lags`` days,
-    diffused over the graph. A value that is missing counts as the region's mean where it is looked back on, and not at
-    all where it should be forecast. All days of the horizon are outputs of one network.
+    Every region is scaled to mean zero and variance one by its known values. The forecast is the region's recent level
+    plus a correction: the output of a small residual network of the last ``lags`` days, diffused over the graph. A
+    missing value counts as the region's mean as an input, and not at all as a target. All days of the horizon are
+    outputs of one network.
 
     Parameters
     ----------
@@ -123,8 +123,8 @@ class PanelForecaster(BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     mean_, scale_ : ndarray of shape (n_regions,)
-        By which the regions are standardised. A region with fewer than two known values has those of all values
-        together; one that never changes has the scale zero, so that its forecast is its value.
+        For standardising the regions. A region with fewer than two known values has those of all values together; a
+        constant one has the scale zero, so that its forecast is its value.
     models_ : list of COIN
         The networks.
     losses_ : ndarray of shape (n_inits,)
@@ -207,9 +207,9 @@ class PanelForecaster(BaseEstimator):  # type: ignore[misc]
         values
             (days, regions), the oldest day first, NaN where a value is missing.
         graph
-            One graph for all days, or a sequence of one a day: anything that :meth:`condiff.Graph.of` accepts. Weights
-            may be directed; row i lists what region i averages over. A forecast is diffused over the graph of the last
-            day that it looks back on.
+            One graph for all days, or a sequence of one per day: anything that :meth:`condiff.Graph.of` accepts.
+            Weights may be directed; row i lists what region i averages over. A forecast is diffused over the graph of
+            the last day that it looks back on.
         """
         self._validate_params()
         values = checked_values(values)
@@ -258,10 +258,10 @@ class PanelForecaster(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         horizon
-            How many of them, at most as many as the forecaster was made for, which is the default.
+            How many of them, at most and by default the forecaster's own ``horizon``.
         values, graph
-            Days to go on from, in the place of those that were learned from, and the graph of the last of them; of the
-            days only the last ``lags`` count.
+            Days to continue from, instead of the training days, and the graph of the last of them; only the last
+            ``lags`` days count.
 
         Returns
         -------
@@ -301,7 +301,7 @@ class PanelForecaster(BaseEstimator):  # type: ignore[misc]
         if self.train_days == "auto":
             enough = np.searchsorted(known[::-1].cumsum(), _FEWEST_TARGETS) + 1
             days = max(_RECENT_DAYS, int(enough))
-        # Further back where none of these has a known value to learn from.
+        # Go further back if none of these has a known value to learn from.
         return min(max(len(known) - days, 0), int(np.flatnonzero(known)[-1]))
 
     def _network(self, seed: int) -> COIN:
@@ -323,7 +323,7 @@ class PanelForecaster(BaseEstimator):  # type: ignore[misc]
         return np.asarray((values - self.mean_) / np.where(self.scale_ > 0, self.scale_, 1.0))
 
     def _windows(self, scaled: Array) -> _Windows:
-        """What is looked back on, every ``lags`` days in a row."""
+        """The inputs: every window of ``lags`` days."""
         lagged = np.lib.stride_tricks.sliding_window_view(scaled, self.lags, axis=0)
         known = ~np.isnan(lagged)
         inputs = np.where(known, lagged, 0.0)
@@ -332,7 +332,7 @@ class PanelForecaster(BaseEstimator):  # type: ignore[misc]
 
 
 class _Windows(NamedTuple):
-    """Inputs (snapshots, regions, lags) without NaN, and what the network's answer is added to."""
+    """Inputs (snapshots, regions, lags) without NaN, and the level that the network corrects."""
 
     inputs: Array
     level: Array
@@ -354,16 +354,16 @@ _WEEK = 7
 
 @dataclass(frozen=True, eq=False)
 class Backtest:
-    """Forecasts that were made of the past alone, and what came.
+    """Forecasts made from the past alone, and the true values.
 
     Attributes
     ----------
     origins
-        The days, counted from 0, that were the first to be forecast.
+        The first forecast day of each fold, counted from 0.
     truth
         (origins, horizon, regions), NaN where the value is missing.
     forecasts
-        By method, of the same shape. Beside the forecaster there are the two that need no learning.
+        By method, of the same shape: the forecaster's, and two that need no learning.
     """
 
     origins: list[int]
@@ -371,12 +371,12 @@ class Backtest:
     forecasts: dict[str, Array]
 
     def mean_absolute_error(self, name: str) -> float:
-        """Over all known values; NaN where none is."""
+        """Over all known values; NaN if there are none."""
         errors = np.abs(self.forecasts[name] - self.truth)
         return float(np.nanmean(errors)) if not np.isnan(errors).all() else float("nan")
 
     def root_mean_square_error(self, name: str) -> float:
-        """Over all known values; NaN where none is."""
+        """Over all known values; NaN if there are none."""
         squares = (self.forecasts[name] - self.truth) ** 2
         return float(np.sqrt(np.nanmean(squares))) if not np.isnan(squares).all() else float("nan")
 
@@ -384,7 +384,7 @@ class Backtest:
         """How far truth was from the forecast at most in ``coverage`` of the cases, (horizon, regions).
 
         Errors are divided by the regions' ``scale`` and pooled, because a region alone has too few; each day of the
-        horizon has a margin of its own. NaN where nothing was known to compare with.
+        horizon has a margin of its own. NaN where there was no known value to compare with.
         """
         if not 0 < coverage < 1:
             raise InvalidInputError(f"the coverage must be above 0 and below 1, not {coverage}")
@@ -407,7 +407,7 @@ def backtest(
     Parameters
     ----------
     forecaster
-        Whose settings to use; it is left as it is.
+        Whose settings to use; it is not changed.
     values, graph
         As for :meth:`PanelForecaster.fit`.
     folds
@@ -432,7 +432,7 @@ def backtest(
         fitted = clone(forecaster).fit(past, graphs[:origin] if len(graphs) > 1 else graphs[0])
         found["COIN"].append(fitted.predict())
         for name, flat in (("last value", last_values(past)), ("mean of the last week", week_means(past))):
-            # What is not known at all is taken to be what the forecaster takes it for.
+            # Values without any known predecessor get what the forecaster assumes for them.
             found[name].append(np.tile(np.where(np.isnan(flat), fitted.mean_, flat), (horizon, 1)))
     truth = np.stack([values[origin : origin + horizon] for origin in origins])
     return Backtest(origins, truth, {name: np.stack(each) for name, each in found.items()})

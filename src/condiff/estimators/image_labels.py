@@ -16,14 +16,14 @@ from condiff.readers.image_folder import Labelled, list_images, read_labels
 
 @dataclass(frozen=True, eq=False)
 class ImageLabels:
-    """What was found for each image of a folder.
+    """The answers for the images of a folder.
 
     Attributes
     ----------
     files
         Relative to the folder, sorted.
     classes
-        The labels that there are.
+        The different labels.
     probabilities
         One row per image, one column per class.
     given
@@ -37,7 +37,7 @@ class ImageLabels:
 
     @property
     def most_probable(self) -> list[str]:
-        """What the model says of each image, labelled or not."""
+        """The model's answer for each image, labelled or not."""
         return [self.classes[code] for code in self.probabilities.argmax(axis=1)]
 
     @property
@@ -64,7 +64,7 @@ def label_images(
     """Label every image of a folder from a CSV file that labels a few.
 
     Images become features by a backbone; features are centred by their mean over the folder and normalised; COIN is
-    fitted on all of them, with the labels that there are.
+    fitted on all of them, with the given labels.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""From what a user passes to the nodes of a graph and the labelled items at them."""
+"""From a user's arrays to the nodes of a graph and the labelled items at them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def moments(n_rows: int, block: Callable[[slice], Any]) -> tuple[Array, Array]:
     return mean, total(lambda rows: (rows - mean) ** 2)
 
 
-#: One 128-bit digest a row, as a structured scalar that NumPy can sort.
+#: One 128-bit digest per row, as a structured scalar that NumPy can sort.
 _DIGEST = np.dtype([("high", ">u8"), ("low", ">u8")])
 
 
@@ -65,7 +65,7 @@ class Nodes:
 
     @classmethod
     def merged(cls, rows: Any, keep: NDArray[np.bool_]) -> Nodes:
-        """Join the equal ones among the rows to keep."""
+        """Merge equal rows among those to keep."""
         digests = fingerprints(rows)
         kept = np.flatnonzero(keep)
         distinct, first, inverse = np.unique(digests[kept], return_index=True, return_inverse=True)
@@ -127,7 +127,7 @@ class ClassTargets:
 
 
 def class_targets(y: Any, keep: NDArray[np.bool_]) -> ClassTargets:
-    """Read class labels, of which some may be missing; those of rows not to keep count as missing.
+    """Read class labels, some of which may be missing; those of rows that are not kept count as missing.
 
     Missing is -1 among integers, NaN among floats, and None, NaN or the empty string among objects and strings, where
     -1 is then a class like any other.
@@ -157,9 +157,9 @@ def class_targets(y: Any, keep: NDArray[np.bool_]) -> ClassTargets:
 
 
 def value_targets(y: Any, keep: NDArray[np.bool_]) -> tuple[NDArray[np.float64], bool]:
-    """Read values for a regression as a matrix (n, outputs), and whether there is but one output.
+    """Read values for a regression as a matrix (n, outputs), and whether there is only one output.
 
-    A row of NaN has no label, nor has one not to keep.
+    A row of NaN has no label; neither has a row that is not kept.
     """
     values = check_array(
         y, ensure_2d=False, dtype=np.float64, ensure_all_finite="allow-nan", input_name="y", allow_nd=False
@@ -214,7 +214,7 @@ def _missing_labels(labels: NDArray[Any]) -> NDArray[np.bool_]:
         return np.asarray(labels == labels.dtype.type())
     missing = np.array([_is_missing(label) for label in labels], dtype=bool)
     given = labels[~missing].tolist()
-    # Where None or NaN says what is missing, -1 has no need to.
+    # Where None or NaN marks what is missing, -1 does not.
     if not missing.any() and all(isinstance(label, Integral) and not isinstance(label, bool) for label in given):
         return _missing_labels(np.array(given, dtype=np.int64))
     return missing
@@ -227,7 +227,7 @@ def _is_missing(label: Any) -> bool:
     return bool(label == "") if isinstance(label, str) else bool(label != label)
 
 
-# With fewer held-out points than this, what they say about the fit is noise.
+# With fewer held-out points than this, their score is noise.
 _FEWEST_HELD_OUT = 10
 
 
@@ -329,7 +329,7 @@ def held_out_folds(items: Items, strata: NDArray[np.int64], folds: int) -> NDArr
 
 
 def is_graph_data(X: Any) -> bool:
-    """Whether this has features and edges, as a ``Data`` does; the class itself is not needed to tell."""
+    """Whether this has features and edges, as a ``Data`` does; without importing the class."""
     return hasattr(X, "edge_index") and hasattr(X, "x")
 
 

@@ -22,7 +22,7 @@ class COINRegressor(RegressorMixin, BaseCOIN):  # type: ignore[misc]
     Attributes
     ----------
     transduction_ : ndarray of shape (n_samples,) or (n_samples, n_outputs)
-        The value of every training point, with or without label; what :meth:`predict` says of them.
+        The value of every training point, with or without a label; what :meth:`predict` returns for them.
     cv_score_ : float
         R^2 on held-out labels, NaN where there were too few.
     unlabelled_component_, layers_, strength_, diffusion_time_, graph_, certificate_, models_

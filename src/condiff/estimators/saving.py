@@ -40,7 +40,7 @@ def check_folder(folder: Path) -> None:
 
 
 def save_state(folder: Path, kind: str, params: dict[str, Any], state: dict[str, Any], metadata: Any) -> Path:
-    """Write a model folder, whole or not at all.
+    """Write a model folder, completely or not at all.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def save_state(folder: Path, kind: str, params: dict[str, Any], state: dict[str,
     params, state
         Constructor parameters and fitted attributes: scalars, strings, None, lists, dicts, arrays, CSR matrices.
     metadata
-        JSON values that travel along.
+        JSON values stored with the model.
     """
     check_folder(folder)
     try:
@@ -93,7 +93,7 @@ def load_state(folder: Path) -> dict[str, Any]:
 
 
 def _encode(value: Any, name: str, arrays: dict[str, NDArray[Any]]) -> Any:
-    """JSON for a value; the numbers of arrays go to ``arrays`` under a name that tells where they belong."""
+    """JSON for a value; the numbers of arrays go to ``arrays`` under a name that says where they belong."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, np.generic) and value.dtype.kind in "biufU":
@@ -173,7 +173,7 @@ class Saveable(BaseEstimator):  # type: ignore[misc]
         return save_state(Path(folder), type(self).__name__, params, self._state(), metadata)
 
     def _state(self) -> dict[str, Any]:
-        """Everything that the fit has set, in terms of arrays and plain values."""
+        """Everything that the fit has set, as arrays and plain values."""
         fitted = {name: value for name, value in vars(self).items() if name not in self.get_params(deep=False)}
         fitted.pop("metadata_", None)
         fitted["models_"] = [{k: v.numpy() for k, v in m.convection.state_dict().items()} for m in self.models_]

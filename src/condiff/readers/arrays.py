@@ -111,7 +111,7 @@ def read_npy(path: Path) -> tuple[NDArray[Any], dict[str, NDArray[Any]]]:
             try:
                 array = _mapped(beside)
             except InvalidFileError:
-                continue  # none of our business until it is asked for
+                continue  # irrelevant until it is used
             if array.shape == (len(matrix),):
                 named[beside.stem] = np.asarray(array)
     return matrix, named

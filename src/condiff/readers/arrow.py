@@ -1,4 +1,4 @@
-"""Parquet and Feather: columns that are read when they are asked for, one of them for all rows or all for some."""
+"""Parquet and Feather: columns that are read when needed, one for all rows or all for some rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from condiff.readers.columns import Column
 
 # Numbers in a batch of rows: 32 MB in double precision.
 _CELLS = 1 << 22
-# A column of lists is as large as the table it stands for, so it is looked at in so many parts.
+# A column of lists is as large as the table it stands for, so it is read in this many parts.
 _PARTS = 8
 # Bytes of a stored column that are read at a time; without it a whole row group would be.
 _BUFFER = 1 << 16
@@ -24,7 +24,7 @@ _EXACT = 1 << 53
 
 
 def open_parquet(path: str | Path) -> Any:
-    """The opened file, or an error that says why there is none."""
+    """The opened file, or an error that says why it cannot be read."""
     pyarrow = _pyarrow()
     try:
         return pyarrow.parquet.ParquetFile(path, buffer_size=_BUFFER)
@@ -167,12 +167,12 @@ class ArrowColumns:
         return max(1, _CELLS // max(1, sum(self._widths.get(field, 1) for field in stored)))
 
     def _entries(self, stored: str, entry: int) -> NDArray[Any]:
-        """One entry of every list; read with those beside it, which will be asked for next."""
+        """One entry of every list; read with its neighbours, which will be needed next."""
         width = self._widths[stored]
         size = -(-width // _PARTS)
         first = entry - entry % size
         if self._part is None or self._part[0] != (stored, first):
-            self._part = None  # let go before the next one is made
+            self._part = None  # freed before the next one is made
             kind = self._schema.field(stored).type.value_type
             dtype = np.float32 if kind.bit_width <= 16 or str(kind) == "float" else np.float64
             values = np.empty((self.n_rows, min(size, width - first)), dtype)
@@ -338,7 +338,9 @@ def _numbers(column: Any, name: str, path: str | Path, start: int) -> NDArray[An
             lengths = np.asarray(column.value_lengths())
             if (lengths == lengths[0]).all():
                 return np.asarray(entries.to_numpy(zero_copy_only=False)).reshape(len(column), -1)
-        raise InvalidFileError(f"{path}: the lists of column {name!r} must hold equally many numbers, none missing")
+        raise InvalidFileError(
+            f"{path}: the lists of column {name!r} must all hold the same number of values, none missing"
+        )
     if not is_number(kind):
         raise InvalidFileError(f"{path}: column {name!r} holds {kind}, not numbers: leave it out or encode it")
     return np.asarray(column.to_numpy(zero_copy_only=False))

@@ -1,9 +1,9 @@
-"""What is written in the cells of a table: numbers, dates, yes and no, and the many ways to write nothing.
+"""What is written in the cells of a table: numbers, dates, yes and no, and the many ways to write a missing value.
 
-A column of text is read as a whole, because a single cell does not say what it means: ``1,200`` is a number with a
+A column of text is read as a whole, because a single cell is ambiguous: ``1,200`` is a number with a
 decimal comma in one table and with a thousands separator in another, ``02/03/2024`` a day in February or in March. The
 form that was found, a :class:`NumberForm` or :class:`DateForm`, is kept, so that further rows are read in the same way.
-Only NumPy is needed here: what is wrong with a file is said before anything large is imported.
+Only NumPy is needed here: errors in a file are reported before anything large is imported.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ Text: TypeAlias = NDArray[Any]
 MISSING_CELLS = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "<NA>", "#N/A", "NaT")
 _NOTHING = r"""- -- --- — ? ?? ??? . .. ... * na n.a. n.a n/a n/d nd nan nat nil none null unknown missing
 undefined tbd #n/a #value! #div/0! #ref! #num! #name? #null! \n not_available not_applicable not_known no_data"""
-#: Words for nothing, in lower case: they are values in a column of words, and missing among numbers and dates.
+#: Words for a missing value, in lower case: they are values in a column of words, and missing among numbers and dates.
 NO_VALUE = frozenset(word.replace("_", " ") for word in _NOTHING.split()) | {"\u2013"}
-# Of the cells with a value, how many must be numbers or dates: more where the others are not known words for nothing.
+# The share of non-empty cells that must be numbers or dates: higher where the others are not known missing words.
 _MOST, _NEARLY_ALL = 0.5, 0.95
 _FEW = 1000  # cells that decide a table's decimal mark
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -61,7 +61,7 @@ def clean(cells: Sequence[str] | Text) -> Text:
 
 
 def as_number(text: str) -> float | None:
-    """The finite number that a cell holds, as programs write it, or None."""
+    """The finite number in a cell, as programs write it, or None."""
     try:
         value = float(text)
     except ValueError:
@@ -130,7 +130,7 @@ def read_numbers(text: Text, decimal: str | None = None) -> tuple[NumberForm, Fl
     text
         Cells, cleaned.
     decimal
-        What the rest of the table says about ``1,200``; a thousands separator by default.
+        The decimal mark in the rest of the table, to read ``1,200``; by default it is a thousands separator.
     """
     plain = _plain_numbers(text)
     if plain is not None and decimal != ",":
@@ -201,7 +201,7 @@ def _parts(cell: str) -> _Parts | None:
 
 
 def _same(unit: str) -> str:
-    """One word for the ways to write a unit: one year, two Years."""
+    """One spelling for the variants of a unit: one year, two Years."""
     return unit.lower().removesuffix("s") if len(unit) > 3 else unit.lower()
 
 
@@ -249,7 +249,7 @@ class DateForm:
 
     @property
     def known(self) -> bool:
-        """Whether this is a form that there is."""
+        """Whether this form exists."""
         return self.order in _PATTERNS
 
     def _cell(self, cell: str) -> float | None:

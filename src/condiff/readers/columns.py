@@ -1,4 +1,4 @@
-"""Columns: named values of one kind, whatever they came in as: files, data frames, arrays or Python objects."""
+"""Columns: named values of one kind, whatever their source: files, data frames, arrays or Python objects."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def gather(columns: Iterable[Column], source: str = "the table") -> ColumnDict:
 
 
 def as_columns(X: Any) -> Columns:
-    """Whatever people call a table: a data frame, a mapping from names to values, a matrix of objects or numbers.
+    """Anything that is a table: a data frame, a mapping from names to values, a matrix of objects or numbers.
 
     Data frames are those of pandas, polars, pyarrow and whatever else narwhals reads. The columns of a matrix are
     called ``x0``, ``x1``, and so on.

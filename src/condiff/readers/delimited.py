@@ -23,7 +23,7 @@ from condiff.readers.columns import Column, ColumnDict
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "blanks"}
 # Characters that decide the delimiter, and rows that are held as Python objects at a time.
 _LOOK, _ROWS = 1 << 16, 1 << 14
-#: What Windows calls Latin-1, with the few characters more that it has; it gives every byte a meaning.
+#: Windows' superset of Latin-1, which gives every byte a meaning.
 _LAST_RESORT = "cp1252"
 _ERRORS = {_LAST_RESORT: "replace", "utf-8-sig": "strict", "utf-16": "strict"}
 
@@ -37,7 +37,7 @@ class TextForm:
     skip: int = 0
 
     def notes(self) -> list[str]:
-        """What is not as usual about it, in words."""
+        """What is unusual about it, in words."""
         names = {_LAST_RESORT: "Latin-1 (Windows-1252)", "utf-16": "UTF-16"}
         notes = [f"read as {names[self.encoding]}"] if self.encoding in names else []
         return notes + [f"{_DELIMITERS[self.delimiter]} separate the cells"] * (self.delimiter not in (",", "\t"))
@@ -84,7 +84,7 @@ def _only_member(path: Path) -> str:
 
 
 def read_delimited(path: Path) -> tuple[ColumnDict, list[str]]:
-    """The columns of a delimited text file, as text, and what is not as usual about the file."""
+    """The columns of a delimited text file, as text, and what is unusual about the file."""
     form = _form(path)
     return _columns(path, _records(path, form)), form.notes()
 
@@ -95,7 +95,7 @@ def read_records(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def read_text(path: Path) -> str:
-    """A whole text file, in whatever encoding it is."""
+    """A whole text file, in any encoding."""
     encoding, _ = _encoding(path)
     with open_binary(path) as stream:
         try:
@@ -109,13 +109,13 @@ def _form(path: Path) -> TextForm:
     if not text.strip():
         raise InvalidFileError(f"{path} is empty (only white space): write the table again")
     first = text.partition("\n")[0].strip()
-    if first.lower().startswith("sep=") and len(first) == 5 and first[4] in _DELIMITERS:  # Excel's own way to say it
+    if first.lower().startswith("sep=") and len(first) == 5 and first[4] in _DELIMITERS:  # Excel's own notation
         return TextForm(encoding, first[4], skip=1)
     return TextForm(encoding, _delimiter(text))
 
 
 def _encoding(path: Path) -> tuple[str, str]:
-    """The encoding of a file, which is known when all of it was read, and how it begins."""
+    """The encoding of a file, which is known once all of it has been read, and how it begins."""
     with open_binary(path) as stream:
         head = stream.read(_LOOK)
         if head.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -147,7 +147,7 @@ def _delimiter(text: str) -> str:
             return 0.0, False, 0
         widths = [width for width in widths if width] or [0]
         share = widths.count(widths[0]) / len(widths) if widths[0] > 1 else 0.0
-        # Blanks stand between words as well: only where nothing else will do.
+        # Blanks separate words too: only as a last resort.
         return share, delimiter != " ", widths[0]
 
     best = max(_DELIMITERS, key=score)
@@ -187,7 +187,7 @@ def _records(path: Path, form: TextForm) -> Iterator[tuple[int, list[str]]]:
     with open_binary(path) as raw, io.TextIOWrapper(raw, form.encoding, errors=errors, newline="") as stream:
         for _ in range(form.skip):
             stream.readline()
-        read: list[str] = []  # the lines of the present row
+        read: list[str] = []  # the lines of the current row
 
         def lines() -> Iterator[str]:
             for line in stream:
@@ -214,7 +214,7 @@ def _records(path: Path, form: TextForm) -> Iterator[tuple[int, list[str]]]:
                 read.clear()
             if not header:
                 raise InvalidFileError(f"{path} is empty (no line has a value): write the table again")
-            # A quote that is never closed takes in the rest of the file, which only a strict reader minds.
+            # A quote that is never closed takes in the rest of the file, which only a strict reader notices.
             list(csv.reader(last, delimiter=form.delimiter, skipinitialspace=True, strict=True))
         except (csv.Error, UnicodeDecodeError) as error:
             if str(error) == "unexpected end of data":

@@ -170,7 +170,7 @@ def stored_images(
     where
         The folder or archive, for errors.
     workers
-        Threads that decode; Pillow lets go of the interpreter meanwhile.
+        Threads that decode; Pillow releases the interpreter lock meanwhile.
     on_batch
         Called with the images done and all of them.
 
@@ -215,7 +215,7 @@ def _decoded(
 
 
 def _open_array(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8] | None:
-    """The array if it is there and whole; one that another program damaged is made anew."""
+    """The array if it is there and whole; a damaged one is made again."""
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError):

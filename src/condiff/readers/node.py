@@ -19,7 +19,7 @@ class NodeDataset:
     Parameters
     ----------
     name
-        What the graph is called.
+        The name of the graph.
     adjacency
         (n, n) symmetric and non-negative, zero on the diagonal; 0/1 for the citation graphs.
     features
@@ -27,7 +27,7 @@ class NodeDataset:
     labels
         (n,) classes counted from 0; -1 where a node has no label.
     class_names
-        What the classes are called, in their order; empty where they have only numbers.
+        The names of the classes, in their order; empty where they have only numbers.
     """
 
     name: str
@@ -84,6 +84,6 @@ def subgraph(dataset: NodeDataset, nodes: NDArray[np.int64]) -> NodeDataset:
 
 def largest_component(dataset: NodeDataset) -> NodeDataset:
     """The dataset restricted to its largest connected component, in the order of its nodes."""
-    from condiff.graph import Graph  # and with it torch, which reading needs not
+    from condiff.graph import Graph  # imports torch, which reading does not need
 
     return subgraph(dataset, Graph.of(dataset.adjacency).largest_component()[1])

@@ -34,9 +34,9 @@ class SeriesFile:
     Attributes
     ----------
     days
-        What the days are called, the oldest first.
+        The names of the days, the oldest first.
     names
-        What the regions are called.
+        The names of the regions.
     values
         (days, regions), NaN where a value is missing.
     weights
@@ -49,7 +49,7 @@ class SeriesFile:
     weights: tuple[sp.csr_array, ...]
 
     def coming_days(self, count: int) -> list[str]:
-        """What the days after the last one are called: dates and numbers go on, other names get ``+1``, ``+2``."""
+        """The names of the days after the last one: dates and numbers continue, other names get ``+1``, ``+2``."""
         places = _places(self.days)
         if places is None or len(places) < 2:
             return [f"+{step}" for step in range(1, count + 1)]
@@ -108,8 +108,8 @@ def _value(path: Path, line: int, name: str, cell: str) -> float:
     number = as_number(cell)
     if number is None:
         raise InvalidFileError(
-            f"{path}, line {line}, column {name!r} is {cell!r}, which is no finite number: mend it, or leave the cell "
-            "empty where the value is missing"
+            f"{path}, line {line}, column {name!r} is {cell!r}, which is not a finite number: correct it, or "
+            "leave the cell empty where the value is missing"
         )
     return number
 
@@ -152,7 +152,7 @@ def _matrix(edges: dict[tuple[int, int], float], regions: int) -> sp.csr_array:
 
 def _existing(path: Path) -> Path:
     if not path.is_file():
-        raise InvalidFileError(f"{path} does not exist, or is no file: name a CSV file")
+        raise InvalidFileError(f"{path} does not exist, or is not a file: name a CSV file")
     return path
 
 

@@ -44,7 +44,7 @@ class Table:
     feature_names
         For NPZ, the names of the matrix's columns, if the file has them.
     notes
-        What is not as usual about the file, in words.
+        What is unusual about the file, in words.
     """
 
     path: Path
@@ -114,7 +114,7 @@ class Table:
         return None
 
     def require(self, names: Iterable[str], what: str = "column") -> None:
-        """Raise where a column is not there."""
+        """Raise if a column is missing."""
         for name in names:
             if name not in self.columns:
                 raise InvalidInputError(
@@ -126,8 +126,8 @@ class Table:
 def read_table(path: Path) -> Table:
     """Read a table: delimited text, JSON, a sheet, Parquet, Feather, NPZ or NPY.
 
-    Text (.csv, .tsv, .txt, also within .gz and .zip): one header line; encoding and delimiter are found out, and what
-    is not as usual is said in ``notes``. Its cells stay text: what they mean is for whoever uses them.
+    Text (.csv, .tsv, .txt, also within .gz and .zip): one header line; encoding and delimiter are detected, and what
+    is unusual is reported in ``notes``. Its cells stay text, for the caller to interpret.
     JSON: a list of records, an object of columns, or one record per line (.jsonl).
     Sheets (.xlsx, .xls, .ods): the first sheet that is not empty.
     Parquet and Feather: list columns of one length (embeddings) become one column per entry; columns are read when

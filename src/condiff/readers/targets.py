@@ -1,4 +1,4 @@
-"""The column to learn: what it holds, which task that is, and what about it looks like a slip."""
+"""The column to learn: what it holds, which task that is, and what looks like a mistake in it."""
 
 from __future__ import annotations
 
@@ -128,9 +128,9 @@ def regression_values(target: NDArray[Any], where: str = "the target") -> NDArra
 
 
 def class_slips(classes: Sequence[Label], counts: Sequence[int]) -> list[str]:
-    """What looks like a slip among classes and how many rows each has: what it is and what to do.
+    """Likely mistakes among the classes, from the number of rows of each: what is wrong and what to do.
 
-    Words for nothing, spellings that differ by their case, classes of a single row.
+    Words for a missing value, spellings that differ only in case, classes of a single row.
     """
     size = dict(zip(classes, counts, strict=True))
     known: list[Label] = [label for label in classes if isinstance(label, str) and label.lower() in NO_VALUE]
@@ -149,7 +149,7 @@ def class_slips(classes: Sequence[Label], counts: Sequence[int]) -> list[str]:
             shown = " and ".join(f"{label!r} ({_rows(size[label])})" for label in same)
             notes.append(f"{shown} are learned as different classes: spell them the same if they are one")
     notes += [
-        f"class {str(label)!r} has a single labelled row, too few to hold one out: the score says nothing about it; "
+        f"class {str(label)!r} has a single labelled row, too few to hold one out: the score does not measure it; "
         "label more of its rows"
         for label in classes
         if size[label] == 1

@@ -1,1 +1,1 @@
-"""Protocols that measure, one a file, and the figures of what they measured."""
+"""The paper's benchmarks: one protocol per file, and tables and figures of their results."""

@@ -1,4 +1,4 @@
-"""Runs that are blocks of many tasks, put together as if each task had been a run of its own."""
+"""Runs that are blocks of many tasks, pooled as if each task had been a run of its own."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from condiff.reproduce.runs import Run
 
-#: The metric that says of how many tasks a run is; the spread of a metric over them is its name with this end.
+#: The metric that counts a run's tasks; a metric's spread over them has its name with this suffix.
 TASKS, SPREAD = "tasks", "_std"
 #: Half the width of a 95 % interval, in standard errors.
 _QUANTILE = 1.96
 
 
 class Pooled(NamedTuple):
-    """Mean, standard deviation (None for one task) and number over all tasks, and what a task took on average."""
+    """Mean, standard deviation (None for one task) and number of all tasks, and the average seconds per task."""
 
     mean: float
     std: float | None
@@ -37,15 +37,15 @@ class Pooled(NamedTuple):
 
 
 def block_metrics(name: str, values: NDArray[np.float64]) -> dict[str, float]:
-    """What a run keeps of its tasks: enough for the mean and the spread over many runs to be exact."""
+    """The metrics that a run stores: enough for an exact mean and spread over the tasks of many runs."""
     spread = float(values.std(ddof=1)) if len(values) > 1 else 0.0
     return {name: float(values.mean()), f"{name}{SPREAD}": spread, TASKS: float(len(values))}
 
 
 def pooled(runs: Sequence[Run], metric: str) -> Pooled | None:
-    """Blocks as one sample of tasks; None where runs are no blocks.
+    """Blocks as one sample of tasks; None where runs are not blocks.
 
-    Of two blocks that begin with the same task, the longer one counts: a sweep of more tasks has made it anew.
+    Of two blocks that begin with the same task, the longer one counts: a sweep of more tasks replaced the shorter.
     """
     if not all(TASKS in run.metrics and f"{metric}{SPREAD}" in run.metrics for run in runs):
         return None

@@ -15,7 +15,7 @@ Kind = Literal["roc", "prc"]
 
 #: False-positive rates and recalls, in percent, at which a curve is taken.
 PLACES = (1, 2, 3, 5, 7, *range(10, 100, 5))
-# What is kept of a value: a test set of a thousand patients tells no more.
+# Digits kept of a value: a test set of a thousand patients has no more precision.
 _DECIMALS = 4
 
 

@@ -1,6 +1,6 @@
 """Few-shot tasks: which classes, which labelled images, which queries; to be drawn, exported and imported.
 
-A task is a function of the features' fingerprint, the sizes, the seed and its number, and of nothing else.
+A task depends on the features' fingerprint, the sizes, the seed and its number, and on nothing else.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _FORMAT = "condiff episodes 1"
 _PARTS = ("classes", "support", "query")
-#: Draws of unbalanced queries that the classes' images do not suffice for, before we give up.
+#: Draws of unbalanced queries that need more images than a class has, before we give up.
 _MOST_DRAWS = 1000
 
 
@@ -53,10 +53,10 @@ class Sizes:
     shots
         Labelled images of each.
     queries
-        Images to be told, as many of each class on average.
+        Images to classify, per class on average.
     concentration
-        None: as many queries of every class. A number: the classes' shares are drawn from the symmetric Dirichlet law
-        with this parameter, as Veilleux, Boudiaf, Piantanida and Ben Ayed (2021) do with 2.
+        None: the same number of queries for every class. A number: the classes' shares are drawn from the symmetric
+        Dirichlet distribution with this parameter, as Veilleux, Boudiaf, Piantanida and Ben Ayed (2021) do with 2.
     """
 
     ways: int = 5
@@ -75,14 +75,14 @@ class Sizes:
 
 @dataclass(frozen=True, eq=False)
 class Episodes:
-    """Tasks of one shape, as numbers of images: a row a task.
+    """Tasks of one shape, as numbers of images: one row per task.
 
     Attributes
     ----------
     sizes
         Their shape.
     classes
-        (tasks, ways): the class that a task calls 0, the one it calls 1, and so on.
+        (tasks, ways): the class behind a task's class 0, the one behind its class 1, and so on.
     support
         (tasks, ways * shots), the images of class 0 first.
     query
@@ -99,7 +99,7 @@ class Episodes:
 
     @cached_property
     def hash(self) -> str:
-        """The first 16 hexadecimal digits of a SHA-256 over all of it."""
+        """The first 16 hexadecimal digits of a SHA-256 over everything."""
         digest = hashlib.sha256(json.dumps(asdict(self.sizes), sort_keys=True).encode())
         for name in _PARTS:
             digest.update(np.ascontiguousarray(getattr(self, name), dtype="<i8").tobytes())
@@ -122,14 +122,14 @@ class Episodes:
 
 
 def draw_episodes(features: Labelled, sizes: Sizes, tasks: int, *, seed: int = 0, first: int = 0) -> Episodes:
-    """Draw ``tasks`` tasks from the number ``first`` on; a task is the same whatever is drawn with it."""
+    """Draw ``tasks`` tasks, numbered from ``first``; a task is the same whatever is drawn with it."""
     counts = np.bincount(features.labels, minlength=len(features.classes))
     members = np.split(np.argsort(features.labels, kind="stable"), np.cumsum(counts)[:-1])
     _check_room(features, members, sizes)
-    known = hashlib.sha256(f"{features.fingerprint} {json.dumps(asdict(sizes), sort_keys=True)}".encode()).digest()
+    identity = hashlib.sha256(f"{features.fingerprint} {json.dumps(asdict(sizes), sort_keys=True)}".encode()).digest()
     drawn = []
     for task in range(first, first + tasks):
-        source = np.random.SeedSequence([*known, seed, task])
+        source = np.random.SeedSequence([*identity, seed, task])
         drawn.append(_draw(np.random.Generator(np.random.PCG64(source)), members, sizes))
     classes, support, query = (np.stack(part) for part in zip(*drawn, strict=True))
     return Episodes(sizes, classes, support, query)
@@ -141,7 +141,7 @@ def unbalanced_counts(generator: np.random.Generator, sizes: Sizes) -> NDArray[n
     total = sizes.ways * sizes.queries
     shares = total * generator.dirichlet(np.full(sizes.ways, sizes.concentration))
     counts = np.floor(shares).astype(np.int64)
-    # What the floors leave goes to the largest remainders, which is rounding to the nearest with the sum kept.
+    # What is left by the floors goes to the largest remainders: rounding to the nearest with the sum kept.
     counts[np.argsort(counts - shares, kind="stable")[: total - counts.sum()]] += 1
     return counts
 
@@ -196,7 +196,7 @@ def write_episodes(path: Path | str, episodes: Episodes, features: Labelled) -> 
 
 
 def read_episodes(path: Path | str, features: Labelled) -> Episodes:
-    """The tasks that :func:`write_episodes` wrote, checked against the features."""
+    """Read what :func:`write_episodes` wrote, checked against the features."""
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -211,7 +211,7 @@ def read_episodes(path: Path | str, features: Labelled) -> Episodes:
     try:
         sizes = Sizes(**content["sizes"])
     except (KeyError, TypeError, InvalidInputError) as error:
-        raise InvalidFileError(f"{path}: the sizes of its tasks are not sound ({error}): export them again") from error
+        raise InvalidFileError(f"{path}: the sizes of its tasks are invalid ({error}): export them again") from error
     widths = {"classes": sizes.ways, "support": sizes.ways * sizes.shots, "query": sizes.ways * sizes.queries}
     limits = {"classes": len(features.classes), "support": len(features.labels), "query": len(features.labels)}
     parts = [_numbers(path, name, content.get(name), widths[name], limits[name]) for name in _PARTS]
@@ -231,7 +231,7 @@ def _numbers(path: Path | str, name: str, rows: Any, width: int, limit: int) -> 
 
 def _check(path: Path | str, episodes: Episodes, labels: NDArray[np.int64]) -> None:
     if not len(episodes.classes) == len(episodes.support) == len(episodes.query):
-        raise InvalidFileError(f"{path}: classes, support and query must be of as many tasks")
+        raise InvalidFileError(f"{path}: classes, support and query must have the same number of tasks")
     for task, (classes, support, query) in enumerate(
         zip(episodes.classes, episodes.support, episodes.query, strict=True)
     ):

@@ -72,7 +72,7 @@ class Evolution:
         return linear[:, 1], convected[:, 1], diffused[:, 1]
 
     def flow(self, layers: Sequence[int]) -> Floats:
-        """The probability of class 1 at the points after so many diffusion layers, (len(layers), n)."""
+        """The probability of class 1 at the points after these numbers of diffusion layers, (len(layers), n)."""
         diffusion = self.model.diffusion
         with torch.no_grad():
             u0 = self.model.base(torch.as_tensor(self.points))

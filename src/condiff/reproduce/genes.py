@@ -62,7 +62,7 @@ def leading_alterations(
         How they are fitted.
     """
     if number < 1 or inits < 1:
-        raise InvalidInputError(f"ask for at least 1 alteration and 1 initialisation, not {number} and {inits}")
+        raise InvalidInputError(f"there must be at least 1 alteration and 1 initialisation, not {number} and {inits}")
     networks = [_network(table, seed) for seed in range(inits)]
     problem = Problem(networks[0], table.features, None, table.labels, settings=training)
     fit([problem.replace(model=network) for network in networks])

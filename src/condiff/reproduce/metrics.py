@@ -1,4 +1,4 @@
-"""How a metric is named, rounded and judged: one line a metric."""
+"""How a metric is named, rounded and judged: one line per metric."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Metric:
     title
         Its name on a table or an axis.
     decimals
-        As many as the paper prints.
+        Those that the paper prints.
     higher_is_better
         Which way is up.
     tolerance
@@ -52,7 +52,7 @@ class Metric:
         return "-" if difference is None else f"{self._rounded(difference):+.{self.decimals}f}"
 
     def misses(self, difference: float | None) -> bool:
-        """Whether a difference from the published value, as printed, is beyond the tolerance, either way."""
+        """Whether a difference from the published value, as printed, is beyond the tolerance in either direction."""
         return difference is not None and abs(self._rounded(difference)) > self.tolerance
 
     def _rounded(self, value: float) -> float:

@@ -1,4 +1,4 @@
-"""What an application of the paper is, and the one job that serves all of them.
+"""The interface of the paper's applications, and the one job that serves all of them.
 
 A :class:`Protocol` says what there is to run: its options, its data and their conditions, its splits, the problem
 that a method sees, how a method is called and how its answer is measured. All else (keys, the store, worker processes,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 #: Says in a line what is going on.
 Tell: TypeAlias = Callable[[str], None]
-#: Shows how many of how many pieces of something are done, while its context is open.
+#: Shows how many pieces of some work are done, while its context is open.
 Shown: TypeAlias = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
 
 
@@ -47,7 +47,7 @@ def option(
     Parameters
     ----------
     default
-        Where nothing is given; without one it must be given.
+        The value if none is given; without a default the option is required.
     help, metavar
         For the command's ``--help``.
     flag
@@ -68,9 +68,9 @@ def flag_of(name: str, flag: str | None) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What every protocol can be asked; each adds its own. They are also the options of its command."""
+    """The options of every protocol, to which each adds its own. They are also the options of its command."""
 
-    method: str = option("COIN", "Methods, with commas between; 'all' for every one.", metavar="A,B|all")
+    method: str = option("COIN", "Methods, separated by commas; 'all' for every one.", metavar="A,B|all")
     changes: tuple[str, ...] = option(
         (),
         "Change a method's setting, such as COIN.layers=40 or training.weight_decay=0.01; repeatable.",
@@ -100,7 +100,7 @@ class Case:
     Attributes
     ----------
     dataset, condition
-        Under which runs are kept.
+        The names under which runs are stored.
     fingerprint
         Of the data's content.
     source
@@ -114,7 +114,7 @@ class Case:
 
 
 class Outcome(Structure):
-    """What every method hands over beside its answer: what that took."""
+    """What every method returns beside its answer: what it cost."""
 
     @property
     def epochs(self) -> int: ...
@@ -131,13 +131,13 @@ class Protocol(ABC):
 
     #: The name of the task in results, and of the command.
     name: ClassVar[str]
-    #: How reports call it.
+    #: Its name in reports.
     title: ClassVar[str]
     #: What the command does, and how it is typed.
     about: ClassVar[str]
     examples: ClassVar[tuple[str, ...]]
     options: ClassVar[type[Options]]
-    #: What tables show; the first is what a sweep is followed by.
+    #: The metrics in tables; a sweep's progress shows the first.
     metrics: ClassVar[tuple[str, ...]]
 
     @abstractmethod
@@ -146,7 +146,7 @@ class Protocol(ABC):
 
     @abstractmethod
     def cases(self, options: Any) -> list[Case]:
-        """The data sets and conditions that are asked for."""
+        """The chosen data sets and conditions."""
 
     @abstractmethod
     def splits(self, case: Case, options: Any) -> Mapping[int, Any]:
@@ -169,11 +169,11 @@ class Protocol(ABC):
         """Compare with the truth."""
 
     def methods(self, case: Case, options: Any) -> Mapping[str, Method]:
-        """The methods that are asked for, with the settings that are recommended for the case."""
+        """The chosen methods, with the settings recommended for the case."""
         return self.registry().chosen(options.method, case.dataset, options.changes, case.condition)
 
     def settings(self, job: Job) -> dict[str, Any]:
-        """Under which a run is kept."""
+        """The name under which a run is stored."""
         settings: dict[str, Any] = job.method.settings()
         return settings
 
@@ -182,7 +182,7 @@ class Protocol(ABC):
         return f"{job.case.fingerprint}/{job.split.hash}"
 
     def jobs(self, options: Any) -> list[Job]:
-        """All that is asked for, split by split, so that all methods advance together."""
+        """All jobs, split by split, so that all methods advance together."""
         return [
             job
             for case in self.cases(options)
@@ -190,10 +190,10 @@ class Protocol(ABC):
         ]
 
     def fetch(self, options: Any, shown: Shown) -> None:  # noqa: B027
-        """Bring what takes long, such as embedded images, into the cache, showing how it goes."""
+        """Prepare slow inputs, such as embedded images, in the cache, and show progress."""
 
     def prepare(self, jobs: Sequence[Job], pool: Executor, tell: Tell) -> None:  # noqa: B027
-        """Make what these jobs need before any of them can run."""
+        """Make what these jobs need before they can run."""
 
     def describe(self, dataset: str, condition: Condition) -> tuple[str, ...]:
         """A data set and its condition in words, for headings, which leave out what all columns share."""
@@ -226,7 +226,7 @@ class Job:
 
     @cached_property
     def key(self) -> Key:
-        """What the run is known by."""
+        """The key that identifies the run."""
         names = self.protocol.name, self.case.dataset, self.name, self.protocol.settings(self)
         return Key(*names, self.seed, self.init, self.protocol.identity(self), self.case.condition)
 

@@ -1,4 +1,4 @@
-"""The figures that the paper published, to be shown beside what was measured here."""
+"""The paper's published figures, to show beside what was measured here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Published:
 
 @dataclass(frozen=True)
 class PublishedMethod:
-    """A line of a published table: the method and the group under which it stands, empty where there are no groups."""
+    """A line of a published table: the method and its group, empty where there are no groups."""
 
     name: str
     group: str
@@ -28,7 +28,7 @@ def published(task: str, dataset: str, method: str, metric: str, *, group: str |
     """What the paper reports, by the names of its tables.
 
     None where the paper reports nothing, and where it reports one method in several groups (few-shot learning: one for
-    each backbone) but no ``group`` says which is meant.
+    each backbone) but no ``group`` is given.
     """
     found = _values().get((task, dataset, method, metric), {})
     if group is not None:
@@ -38,15 +38,15 @@ def published(task: str, dataset: str, method: str, metric: str, *, group: str |
 
 @cache
 def methods(task: str) -> tuple[PublishedMethod, ...]:
-    """The lines of a task's table in the paper's order; none for a task that it does not have."""
+    """The lines of a task's table in the paper's order; empty for a task that the paper does not have."""
     lines = dict.fromkeys((row["method"], row["group"]) for row in _rows() if row["task"] == task)
-    # Times and memory are in the file without the group, which the same method's accuracy has told before.
+    # Times and memory are in the file without the group, which is known from the same method's accuracy.
     grouped = {name for name, group in lines if group}
     return tuple(PublishedMethod(name, group) for name, group in lines if group or name not in grouped)
 
 
 def group(task: str, method: str) -> str:
-    """The group of a method in the paper's table, or an empty text."""
+    """The group of a method in the paper's table, or an empty string."""
     if task == "fewshot":
         return ""  # its groups are backbones
     return next((each.group for each in methods(task) if each.name == method), "")

@@ -178,7 +178,7 @@ class Labelled(Protocol):
 
 
 def labels(rows: Sequence[Labelled]) -> list[str]:
-    """The name of each row's method, with the settings that tell it apart where a place has it under several."""
+    """The name of each row's method, with the settings that distinguish it where a cell has several."""
     families: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         families[row.task, row.method, *row.place].append(row.settings)

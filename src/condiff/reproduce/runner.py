@@ -26,7 +26,7 @@ class Job(Protocol):
 
 @dataclass(frozen=True)
 class Progress:
-    """A run that is there, whether it was made just now or held already."""
+    """A finished run, whether it was made just now or already stored."""
 
     run: Run
     done: int

@@ -1,4 +1,4 @@
-"""One measured run, the condition it was made under, and the key it is known by."""
+"""One measured run, the condition it was made under, and the key that identifies it."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ class Condition(Mapping[str, Value]):
         return f"Condition({', '.join(f'{name}={value!r}' for name, value in self._items)})"
 
 
-#: Runs that nothing but their names distinguishes.
+#: For runs that only their names distinguish.
 NO_CONDITION = Condition()
 
 
 @dataclass(frozen=True)
 class Run:
-    """What one method reached on one split from one initialisation, and what that took.
+    """What one method achieved on one split from one initialisation, and what it cost.
 
     Parameters
     ----------
     task, dataset, method
-        The names under which runs are put together; those of the paper where it has them.
+        The names by which runs are grouped; those of the paper where it has them.
     settings
         The method's settings as plain values. Runs with other settings are never averaged with these.
     split, init
@@ -84,7 +84,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Key:
-    """What a run is known by: any difference in it is another run.
+    """What identifies a run: any difference makes it another run.
 
     Parameters
     ----------
@@ -122,5 +122,5 @@ class Key:
 
 
 def canonical(value: Any) -> str:
-    """Plain values as JSON text, the same text for the same values."""
+    """Plain values as JSON text; equal values give equal text."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)

@@ -46,7 +46,7 @@ def heat_flow(image: Floats, times: Sequence[float]) -> Floats:
 
 
 class DeepMoons:
-    """A residual network of many blocks that tells two moons apart.
+    """A residual network of many blocks that separates two moons.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Random splits of labelled nodes: a function of the data set and a seed alone, with a hash, to export and import."""
+"""Random splits of labelled nodes: determined by data set and seed, with a hash, to export and import."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FORMAT = "condiff splits 1"
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Ascending indices of the nodes that train, that stop the training, and that test."""
+    """Ascending indices of the nodes for training, for early stopping and for testing."""
 
     train: NDArray[np.int64]
     validation: NDArray[np.int64]
@@ -46,10 +46,10 @@ def random_split(
     train_per_class: int = TRAIN_PER_CLASS,
     validation_per_class: int = VALIDATION_PER_CLASS,
 ) -> Split:
-    """Draw a fixed number of nodes of every class for training and for validation; the other labelled ones test.
+    """Draw a fixed number of nodes per class for training and for validation; the other labelled nodes are for testing.
 
-    The draw depends on the labels and the seed and on nothing else: not on the file's name, the platform or what was
-    drawn before. Nodes with the label -1 are in no part.
+    The draw depends on the labels and the seed only: not on the file's name, the platform or earlier draws.
+    Nodes with the label -1 are in no part.
     """
     labels = np.asarray(labels, dtype=np.int64)
     identity = _identity(labels)
@@ -60,7 +60,7 @@ def random_split(
         if members.size <= train_per_class + validation_per_class:
             raise InvalidInputError(
                 f"class {label} has {members.size} nodes, too few for {train_per_class} to train and "
-                f"{validation_per_class} to validate with any left to test: ask for fewer of them a class"
+                f"{validation_per_class} to validate with any left to test: choose fewer per class"
             )
         shuffled = generator.permutation(members)
         bounds = (train_per_class, train_per_class + validation_per_class)
@@ -93,7 +93,7 @@ def write_splits(path: Path, splits: dict[int, Split], dataset: str, labels: NDA
         for seed, split in splits.items()
     }
     head = {"format": _FORMAT, "dataset": dataset, "nodes": len(labels), "labels": _identity(labels).hex()[:16]}
-    # One split a line: a file that can be compared, and is not a line a node long.
+    # One split per line: a file that can be compared, without a line per node.
     lines = ",\n".join(f"{json.dumps(seed)}: {json.dumps(entry)}" for seed, entry in entries.items())
     write_text(path, f'{json.dumps(head)[:-1]}, "splits": {{\n{lines}\n}}}}\n')
 
@@ -105,9 +105,9 @@ def read_splits(path: Path, labels: NDArray[np.int64]) -> dict[int, Split]:
     except OSError as error:
         raise InvalidFileError(f"{path} cannot be read ({error.strerror}): check the path") from error
     except ValueError as error:
-        raise InvalidFileError(f"{path} is no JSON file ({error}): write the splits again") from error
+        raise InvalidFileError(f"{path} is not a JSON file ({error}): write the splits again") from error
     if not isinstance(content, dict) or content.get("format") != _FORMAT:
-        raise InvalidFileError(f"{path} is no file of splits: write one with --export-splits")
+        raise InvalidFileError(f"{path} is not a file of splits: write one with --export-splits")
     if (content.get("nodes"), content.get("labels")) != (len(labels), _identity(labels).hex()[:16]):
         raise InvalidFileError(
             f"{path} is for {content.get('dataset')!r} with {content.get('nodes')} nodes and other labels than the "
@@ -119,7 +119,7 @@ def read_splits(path: Path, labels: NDArray[np.int64]) -> dict[int, Split]:
     splits = {}
     for seed, entry in entries.items():
         if not seed.isdecimal():
-            raise InvalidFileError(f"{path}: a split is called {seed!r}, but is known by its seed, a whole number")
+            raise InvalidFileError(f"{path}: a split is called {seed!r}, but its name must be its seed, a whole number")
         splits[int(seed)] = _checked_split(f"{path}, split {seed}", entry, np.asarray(labels))
     return splits
 

@@ -1,4 +1,4 @@
-"""The store of runs: one row per run in one SQLite file, so that a sweep that was killed goes on where it stopped."""
+"""The store of runs: one row per run in one SQLite file, so that a sweep that was killed resumes where it stopped."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ _APPLICATION, _LAYOUT = 0x434F4E44, 2
 class Store:
     """A file of runs, safe against kills and against several writers at once.
 
-    Every run is written in a transaction of its own, and a key is held once: adding it again changes nothing. A file of
-    an older layout is migrated in one transaction when it is opened.
+    Every run is written in a transaction of its own, and a key is stored once: adding it again changes nothing. A file
+    of an older layout is migrated in one transaction when it is opened.
 
     Parameters
     ----------
     path
-        The file; it is made, with its folder, unless it exists.
+        The file; created, with its folder, if it does not exist.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -64,7 +64,7 @@ class Store:
 
     @classmethod
     def snapshot(cls, path: Path | str) -> Self:
-        """A copy of a store in memory, of any layout, with not a byte of the file or its folder changed."""
+        """A copy of a store in memory, of any layout; the file and its folder are not touched."""
         self = cls.__new__(cls)
         self.path = Path(path)
         self._open(self._copy)
@@ -146,7 +146,7 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Fold the log into the file and let go of it."""
+        """Fold the log into the file and close it."""
         try:
             with self._errors():
                 self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -154,7 +154,7 @@ class Store:
             self._connection.close()
 
     def add(self, key: Key, run: Run, made: dict[str, str]) -> bool:
-        """Keep a run, with what made it (versions, date); False where its key is held already."""
+        """Store a run, with what made it (versions, date); False where its key is already there."""
         maker = canonical(made)
         row = (
             key.digest,
@@ -183,7 +183,7 @@ class Store:
         return cursor.rowcount == 1
 
     def find(self, keys: Iterable[Key]) -> dict[str, Run]:
-        """The runs that are held of these keys, by digest."""
+        """The stored runs of these keys, by digest."""
         found = {}
         with self._errors():
             for digest in (key.digest for key in keys):
@@ -194,12 +194,12 @@ class Store:
         return found
 
     def held(self, keys: Sequence[Key]) -> list[Run]:
-        """The runs of these keys, in their order, without those that are not held."""
+        """The stored runs of these keys, in their order."""
         found = self.find(keys)
         return [found[key.digest] for key in keys if key.digest in found]
 
     def check_same_data(self, keys: Iterable[Key]) -> None:
-        """Raise an error where runs of the same names are held that were made of other data.
+        """Raise an error where runs with the same names are stored that used other data.
 
         Tables distinguish runs by their names alone, and would show the mean of both.
         """
@@ -210,7 +210,7 @@ class Store:
             names = key.task, key.dataset, canonical(dict(key.condition)), key.method, canonical(key.settings)
             if held.get(names, key.data) != key.data:
                 raise InvalidInputError(
-                    f"{self.path} holds runs of {key.method} on other data of the name {key.dataset}, "
+                    f"{self.path} holds runs of {key.method} on other data called {key.dataset}, "
                     "and a table would show the mean of both: name another folder, or move that file away"
                 )
 

@@ -1,4 +1,4 @@
-"""Runs put together: one row for each data set, condition, method, settings and metric, beside the published value."""
+"""Runs summarised: one row for each data set, condition, method, settings and metric, beside the published value."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from condiff.reproduce.runs import Run
 def summarise(runs: Iterable[Run]) -> list[Row]:
     """The rows of ``summary.json``, in the paper's order and then by name; safe for strict JSON.
 
-    ``mean`` is over the splits, the runs of a split being averaged first: they share their data, and some splits may
+    ``mean`` is over the splits, after averaging the runs of each split: they share their data, and some splits may
     have more of them than others. ``stderr`` is the standard error of that mean; one split gives None. ``std`` is the
     sample's over all runs (divided by one less than their number), and None for one run. ``epochs`` and
-    ``seconds_per_run`` are means, ``seconds_per_epoch`` is all time by all epochs (None without any), and ``memory_mb``
-    is the largest peak, because a process that did another run before may have memory at hand.
-    A method under several settings has a row for each. Where runs are blocks of tasks, a run in all of this is a task,
+    ``seconds_per_run`` are means, ``seconds_per_epoch`` is all time over all epochs (None without any), and
+    ``memory_mb`` is the largest peak, because a process that did another run before may reuse its memory.
+    A method with several settings has a row for each. Where runs are blocks of tasks, a run in all of this is a task,
     and the spread to show is half the width of the mean's 95 % interval. What is not a finite number becomes None.
     """
     cells: dict[tuple[Any, ...], list[Run]] = defaultdict(list)

@@ -35,9 +35,7 @@ def written(tmp_path: Path, content: bytes) -> Path:
     ],
 )
 def test_every_other_global_is_refused_by_name_and_never_called(tmp_path: Path, content: bytes) -> None:
-    with pytest.raises(
-        InvalidFileError, match=r"ind\.test\.graph: the pickle asks for \w+(\.\w+)+, which is forbidden"
-    ):
+    with pytest.raises(InvalidFileError, match=r"ind\.test\.graph: the pickle needs \w+(\.\w+)+, which is forbidden"):
         unpickle(written(tmp_path, content))
 
 
@@ -50,7 +48,7 @@ def test_dictionaries_of_lists_are_read(tmp_path: Path) -> None:
     "content", [b"", b"not a pickle", b"\x80\x02.", b"\x80\x63N.", LIST_OF_NODES[:-2], b"R.", b"(dg9\n."]
 )
 def test_damaged_pickles_are_named(tmp_path: Path, content: bytes) -> None:
-    with pytest.raises(InvalidFileError, match=r"ind\.test\.graph is not a whole pickle"):
+    with pytest.raises(InvalidFileError, match=r"ind\.test\.graph is not a complete pickle"):
         unpickle(written(tmp_path, content))
 
 

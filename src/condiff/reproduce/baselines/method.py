@@ -1,4 +1,4 @@
-"""What every method is, whatever its task: a frozen dataclass of its settings."""
+"""The base class of every method, whatever its task: a frozen dataclass of its settings."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Method(ABC):  # noqa: B024  # what a method solves is its task's to say
+class Method(ABC):  # noqa: B024  # what a method solves depends on its task
     """A method: its fields are its settings, all plain values, and make the key under which a run is stored."""
 
     @classmethod
     def recommended(cls, dataset: str, condition: Condition = NO_CONDITION) -> Self:
-        """The settings that its authors recommend for a data set under a condition; the defaults if they say none."""
+        """The settings that its authors recommend for a data set under a condition; the defaults if they give none."""
         return cls()
 
     def settings(self) -> dict[str, Any]:
@@ -49,7 +49,7 @@ class HiddenLayer(Method):
 
 
 def check_counts(**settings: int) -> None:
-    """Refuse settings that are not whole numbers from 1 on."""
+    """Refuse settings that are not whole numbers of at least 1."""
     for name, value in settings.items():
         if not isinstance(value, int) or value < 1:
             raise InvalidInputError(f"{name} must be a whole number of at least 1, not {value!r}")

@@ -1,4 +1,4 @@
-"""Methods by their names: each is loaded when it is asked for, because some need packages of their own."""
+"""Methods by name: each is loaded when it is first used, because some need packages of their own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Registry(Generic[Kind]):
     Parameters
     ----------
     package
-        The package that they live in.
+        The package they are in.
     methods
         The name of each: its module in the package, and its class in the module.
     """
@@ -29,7 +29,7 @@ class Registry(Generic[Kind]):
         self.package, self.methods = package, methods
 
     def named(self, name: str) -> tuple[str, type[Kind]]:
-        """A method's proper name and its class; capitals do not matter."""
+        """A method's proper name and its class; case does not matter."""
         known = {each.lower(): each for each in self.methods}
         if name.lower() not in known:
             raise InvalidInputError(
@@ -47,12 +47,12 @@ class Registry(Generic[Kind]):
     def chosen(
         self, names: str, dataset: str, changes: Iterable[str] = (), condition: Condition = NO_CONDITION
     ) -> dict[str, Kind]:
-        """Methods as a user asks for them, with the settings that are recommended for a data set.
+        """The methods that a user named, with the settings recommended for a data set.
 
         Parameters
         ----------
         names
-            With commas between, or ``all``.
+            Separated by commas, or ``all``.
         dataset, condition
             What the settings are for.
         changes

@@ -1,4 +1,4 @@
-"""The data sets: where files come from, then one loader a file.
+"""The data sets: where files come from, then one loader per file.
 
 - :mod:`condiff.reproduce.datasets.sources`: find, download and verify files; the registry of all data sets.
 - :mod:`condiff.reproduce.datasets.planetoid`: the citation graphs Cora, Citeseer and Pubmed.

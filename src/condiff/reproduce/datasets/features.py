@@ -1,4 +1,4 @@
-"""Features of the images of some classes, as few-shot episodes are drawn from them: one NPZ file without pickles."""
+"""Features of the images of some classes, from which few-shot episodes are drawn: one NPZ file without pickles."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ClassFeatures:
     fingerprint
         16 hexadecimal digits of all of the above.
     dataset, backbone
-        The images, and what embedded them; no backbone where that is not known.
+        The images, and what embedded them; an empty backbone where it is not known.
     """
 
     name: str
@@ -68,7 +68,7 @@ def class_features(
     dataset: str | None = None,
     backbone: str | None = None,
 ) -> ClassFeatures:
-    """Check the parts of a :class:`ClassFeatures`, bring them to its types and put them together.
+    """Check the parts of a :class:`ClassFeatures`, convert and combine them.
 
     Without a ``dataset``, it and the backbone are taken from a name such as ``cub-resnet18-novel``.
 
@@ -82,10 +82,12 @@ def class_features(
     if rows.ndim != 2 or rows.size == 0:
         raise InvalidInputError(f"features must be a table with a row for each image, not of the shape {rows.shape}")
     if mean.shape != rows.shape[1:]:
-        raise InvalidInputError(f"base_mean must have {rows.shape[1]} entries as the features, not shape {mean.shape}")
+        raise InvalidInputError(
+            f"base_mean must have {rows.shape[1]} entries like the features, not shape {mean.shape}"
+        )
     for part, values in (("features", rows), ("base_mean", mean)):
         if not np.isfinite(values).all():
-            raise InvalidInputError(f"{part} have NaN or infinite entries: embed the images anew")
+            raise InvalidInputError(f"{part} have NaN or infinite entries: embed the images again")
     if np.asarray(labels).dtype.kind not in "iu" or np.shape(labels) != rows.shape[:1]:
         raise InvalidInputError(f"labels must be {len(rows)} whole numbers, one for each image")
     codes = np.ascontiguousarray(labels, dtype=np.int64)
@@ -113,7 +115,7 @@ def save_features(path: Path | str, features: ClassFeatures) -> None:
 def load_features(path: Path | str) -> ClassFeatures:
     """Read features that :func:`save_features` wrote; a changed, truncated or foreign file is refused."""
     path = Path(path)
-    again = "embed the images anew with `condiff backbone embed`"
+    again = "embed the images again with `condiff backbone embed`"
     if not path.is_file():
         raise InvalidFileError(f"{path}: no such file; {again}")
     if not zipfile.is_zipfile(path):

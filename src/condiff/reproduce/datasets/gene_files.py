@@ -40,7 +40,7 @@ class _NumberOf(dict[str, float]):
 
 
 def read_alterations(path: Path, lowest: int, highest: float) -> Alterations:
-    """A table with a patient a row and a gene a column, of whole numbers within limits."""
+    """A table of whole numbers within limits, with one row per patient and one column per gene."""
     records = read_records(path)
     genes = next(records)[1][1:]
     for column, gene in enumerate(genes, start=2):

@@ -46,10 +46,10 @@ def archive_images(
             try:
                 return archive.read(member)
             except KeyError as error:
-                raise InvalidFileError(f"{path} has no {member}: get the archive anew") from error
+                raise InvalidFileError(f"{path} has no {member}: download the archive again") from error
             except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
                 raise InvalidFileError(
-                    f"{path}: {member} cannot be unpacked ({error}): get the archive anew"
+                    f"{path}: {member} cannot be unpacked ({error}): download the archive again"
                 ) from error
 
         return stored_images(name, members, read, frame, checksum, where=str(path), workers=workers, on_batch=on_batch)
@@ -65,4 +65,4 @@ def _open(path: Path) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(path)
     except (zipfile.BadZipFile, OSError) as error:
-        raise InvalidFileError(f"{path} cannot be read as a zip archive ({error}): get it anew") from error
+        raise InvalidFileError(f"{path} cannot be read as a zip archive ({error}): download it again") from error

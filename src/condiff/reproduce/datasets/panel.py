@@ -16,22 +16,22 @@ from condiff.graph import Graph
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: The paper's parts of the snapshots that train, validate and test.
+#: The paper's proportions of training, validation and test snapshots.
 PARTS = (2, 2, 6)
 
-# Draws of a mask before two values a region are set aside first. At nine tenths hidden, one draw in five serves.
+# Draws of a mask before two values per region are set aside first. At 90 % hidden, one draw in five succeeds.
 _DRAWS = 200
 
 
 class Windows(NamedTuple):
-    """A panel cut into snapshots: what a network sees, what it should answer, and over which graph.
+    """A panel cut into snapshots: a network's inputs, its targets, and the graph of each.
 
     Attributes
     ----------
     inputs
         (snapshots, regions, lags), the oldest day first, without NaN.
     targets
-        (snapshots, regions), or (snapshots, regions, horizon) for more than one day; NaN where nothing is known.
+        (snapshots, regions), or (snapshots, regions, horizon) for more than one day; NaN where unknown.
     days
         (snapshots,): the day whose graph belongs to the snapshot.
     """
@@ -48,12 +48,12 @@ class Panel:
     Parameters
     ----------
     values
-        (days, regions); NaN where a value is not known.
+        (days, regions); NaN where unknown.
     weights
-        One (regions, regions) matrix a day, sparse or dense: row i lists what region i averages over. They are kept as
-        canonical CSR arrays.
+        One (regions, regions) matrix per day, sparse or dense: row i lists what region i averages over. They are kept
+        as canonical CSR arrays.
     names
-        What the regions are called, or None where they have only numbers.
+        The names of the regions, or None where they have only numbers.
 
     Raises
     ------
@@ -69,9 +69,11 @@ class Panel:
         values = _checked_values(self.values)
         days, regions = values.shape
         if len(self.weights) != days:
-            raise InvalidInputError(f"there are {days} days but {len(self.weights)} graphs: give one graph a day")
+            raise InvalidInputError(f"there are {days} days but {len(self.weights)} graphs: give one graph per day")
         if self.names is not None and len(self.names) != regions:
-            raise InvalidInputError(f"there are {regions} regions but {len(self.names)} names: give one name a region")
+            raise InvalidInputError(
+                f"there are {regions} regions but {len(self.names)} names: give one name per region"
+            )
         weights = tuple(_checked_weights(graph, day, regions) for day, graph in enumerate(self.weights))
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "weights", weights)
@@ -111,8 +113,8 @@ class Panel:
         """Each region's values, shifted and scaled to mean zero and variance one.
 
         Over all days, which is the paper's protocol, the mean and the variance look ahead: they are those of days that
-        a forecast should not know yet. With ``days``, they are those of the first ``days`` alone. A region that never
-        changes in them is only shifted, to zero there.
+        a forecast should not know yet. With ``days``, they are those of the first ``days`` alone. A region that is
+        constant in them is only shifted, to zero there.
         """
         days = self.n_days if days is None else days
         if not isinstance(days, int | np.integer) or not 1 <= days <= self.n_days:
@@ -140,8 +142,8 @@ class Panel:
         """The panel with a part of its known values hidden at random, the same for the same seed.
 
         ``int(rate * known values)`` of them become NaN, all choices being equally likely in which each region keeps at
-        least two different values if it has them. Where so much is hidden that such a choice is not found by drawing,
-        two different values a region are set aside first and the hidden ones drawn from the rest.
+        least two different values if it has them. Where so much is hidden that drawing does not find such a choice,
+        two different values per region are set aside first and the hidden ones drawn from the rest.
 
         The seed is one of NumPy's ``RandomState``, whose numbers are the same in all its versions; on the England data
         it gives the mask that the code of the paper's authors draws for it.

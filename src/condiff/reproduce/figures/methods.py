@@ -84,7 +84,7 @@ def draw_intervals(rows: Sequence[Row]) -> Figure:
     """A line per method in the paper's order, a panel per data set: ours is filled, the published value hollow.
 
     The difference is written beside them, in bold beyond the metric's tolerance. A method that is far from all others
-    is written at the edge, so that the others can be told apart.
+    is written at the edge, so that the others can be distinguished.
     """
     grid = lay_out(rows)
     figure, found = line_panels(grid, width=3.6, height=0.29)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from condiff.reproduce.genes import Alteration
     from condiff.reproduce.runs import Run
 
-#: Methods that are drawn in colour where nothing else is asked for; the others are grey.
+#: Methods drawn in colour by default; the others are grey.
 SHOWN = ("AdaBoost", "P-NET", "ResNet", "COIN")
 _AXES: dict[Kind, tuple[str, str, str]] = {
     "roc": ("ROC", "false-positive rate", "true-positive rate"),

@@ -28,7 +28,7 @@ def multi_step(epochs: int, learning_rate: float = 0.1) -> Training:
 
 
 class Classification(Objective[Backbone]):
-    """Tell the base classes apart: a linear head and cross-entropy with smoothed labels, on augmented batches.
+    """Classify the base classes: a linear head and cross-entropy with smoothed labels, on augmented batches.
 
     Parameters
     ----------
@@ -37,9 +37,9 @@ class Classification(Objective[Backbone]):
     in_features
         Width of the backbone's features.
     augmentation
-        What is done to each batch.
+        Applied to each batch.
     batch_size, label_smoothing, seed
-        As their names say; the last batch of an epoch may be smaller, but a single image joins the one before.
+        Batches, smoothing and seed; the last batch of an epoch may be smaller, but a single image joins the one before.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Classification(Objective[Backbone]):
             yield functional.cross_entropy(outputs, self.labels[chosen], label_smoothing=self.label_smoothing)
 
     def facts(self) -> dict[str, Any]:
-        """The settings, without the data, which the caller knows by name."""
+        """The settings, without the data, which the caller describes."""
         return {
             "objective": "classification",
             "augmentation": asdict(self.augmentation),

@@ -21,7 +21,7 @@ class PretrainedNetwork(EpisodicNetwork):
         """The loss of classifying images of base classes."""
 
     def fixed(self, *parts: Tensor) -> tuple[Tensor, ...]:
-        """Features by the encoder as the first stage left it, its averages included; nothing of it is trained."""
+        """Features by the encoder as the first stage left it, its running averages included; none of it is trained."""
         was_training = self.encoder.training
         self.encoder.eval()
         with torch.no_grad():
@@ -31,20 +31,20 @@ class PretrainedNetwork(EpisodicNetwork):
 
 
 class OnBaseClasses(Objective[PretrainedNetwork]):
-    """Descend on the loss of one batch a step.
+    """Descend on the loss of one batch per step.
 
     Parameters
     ----------
     batches
-        How many in all.
+        How many in total.
     draw
-        Images and classes of a batch by its number, which decides all of it.
+        Images and classes of a batch from its number, which determines all of it.
     drawn
-        JSON values that settle what ``draw`` gives.
+        JSON values that determine what ``draw`` returns.
     per_epoch
-        How many make an epoch, after which there is a checkpoint.
+        Batches per epoch; each epoch ends with a checkpoint.
     seed
-        Of what is random inside a network.
+        For whatever is random inside a network.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class OnBaseClasses(Objective[PretrainedNetwork]):
 
     @property
     def epochs(self) -> int:
-        """In as many parts the batches come; the last may be smaller."""
+        """The number of epochs; the last may be smaller."""
         return -(-self.batches // self.per_epoch)
 
     def losses(self, network: PretrainedNetwork, epoch: int) -> Iterator[Tensor]:

@@ -1,6 +1,6 @@
 """Training on episodes: a network that is given few-shot tasks of base classes, as it will be given novel ones.
 
-It is measured on tasks of validation classes, and goes on where it was stopped, as any training in epochs here does.
+It is measured on tasks of validation classes, and resumes where it was stopped, as any training in epochs here does.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ImageShape = tuple[int, int, int]
 
 @dataclass(frozen=True, eq=False)
 class Episode:
-    """A task of base classes with its truth, which a network may use in its loss alone.
+    """A task of base classes with its truth, which a network may use only in its loss.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Episode:
     query, truth
         The same of the images to classify.
     classes
-        The base class that the task calls 0, the one it calls 1, and so on.
+        The base class behind the task's class 0, the one behind its class 1, and so on.
     others, other_classes
         Images of further base classes, and which; none where the objective draws none.
     """
@@ -54,7 +54,7 @@ class EpisodicNetwork(nn.Module):
     Parameters
     ----------
     image_shape
-        Of the images: channels, height and width.
+        Channels, height and width of the images.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class EpisodicNetwork(nn.Module):
         """Scores of the queries, (queries, ways): the class of the highest is the answer."""
 
     def loss(self, episode: Episode) -> Tensor:
-        """What training descends on: here, the cross-entropy of the queries."""
+        """The loss to train on: by default, the cross-entropy of the queries."""
         return functional.cross_entropy(self(episode.support, episode.labels, episode.query), episode.truth)
 
     def maps(self, images: Tensor) -> Tensor:
@@ -99,15 +99,15 @@ class OnEpisodes(Objective[EpisodicNetwork]):
     Parameters
     ----------
     episodes
-        How many in all.
+        How many in total.
     per_epoch, per_step
-        How many make an epoch, after which there is a checkpoint, and a step.
+        Episodes per epoch, which ends with a checkpoint, and per step.
     draw
-        Some episodes by the numbers of the first and of the one after the last; a number decides all of its episode.
+        Episodes from the numbers of the first and of the one after the last; a number determines its whole episode.
     drawn
-        JSON values that settle what ``draw`` gives.
+        JSON values that determine what ``draw`` returns.
     seed
-        Of what is random inside a network, such as dropout.
+        For whatever is random inside a network, such as dropout.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class OnEpisodes(Objective[EpisodicNetwork]):
 
     @property
     def epochs(self) -> int:
-        """In as many parts the episodes come; the last may be smaller."""
+        """The number of epochs; the last may be smaller."""
         return -(-self.episodes // self.per_epoch)
 
     def losses(self, network: EpisodicNetwork, epoch: int) -> Iterator[Tensor]:
@@ -160,7 +160,7 @@ class OnEpisodes(Objective[EpisodicNetwork]):
 
 @contextmanager
 def seeded(seed: int, number: int) -> Iterator[None]:
-    """Let torch's global numbers be a function of both inside the block, and as they were after it."""
+    """Seed torch's global generator from both inside the block, and restore it afterwards."""
     words = np.random.SeedSequence([seed, number]).generate_state(1, np.uint64)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(words[0]) >> 1)
@@ -168,7 +168,7 @@ def seeded(seed: int, number: int) -> Iterator[None]:
 
 
 def episodic_accuracy(network: EpisodicNetwork, episodes: Iterable[Episode]) -> float:
-    """Mean accuracy, from 0 to 1, over the queries of tasks."""
+    """Mean accuracy over the queries of all tasks, from 0 to 1."""
     shares = [
         float((answers(network, episode.support, episode.labels, episode.query) == episode.truth).float().mean())
         for episode in episodes

@@ -25,7 +25,7 @@ Network = TypeVar("Network", bound=nn.Module)
 
 
 class Objective(nn.Module, Generic[Network]):
-    """What a network is trained for. Its own parameters, such as a linear head, are trained along."""
+    """What a network is trained for. Its own parameters, such as a linear head, are trained with it."""
 
     @abstractmethod
     def losses(self, network: Network, epoch: int) -> Iterator[Tensor]:
@@ -33,7 +33,7 @@ class Objective(nn.Module, Generic[Network]):
 
     @abstractmethod
     def facts(self) -> dict[str, Any]:
-        """JSON values that settle the objective: a training goes on only where they are the same."""
+        """JSON values that determine the objective: a training is resumed only where they are the same."""
 
     def parameter_groups(self, network: Network) -> list[dict[str, Any]]:
         """What is trained, as torch's optimisers take it; a group's ``factor`` multiplies its learning rate."""

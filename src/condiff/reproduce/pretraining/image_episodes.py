@@ -32,7 +32,7 @@ class Pixels:
     normalise
         From the unit range to what the network reads.
     augmentation
-        What is done to them; None takes the central crops.
+        Applied to them; None for central crops.
     """
 
     images: ImageSet
@@ -47,7 +47,7 @@ class Pixels:
         return self.normalise(self.augmentation(stored, generator))
 
     def facts(self) -> dict[str, Any]:
-        """JSON values that settle the pixels."""
+        """JSON values that determine the pixels."""
         augmented = None if self.augmentation is None else asdict(self.augmentation)
         return {"images": self.images.fingerprint, "crop": self.images.frame.crop, "augmentation": augmented}
 
@@ -80,7 +80,7 @@ class ImageEpisodes:
         return as_images(self.pixels, drawn, first=first, others=self.others, seed=self.seed)
 
     def facts(self) -> dict[str, Any]:
-        """JSON values that settle the episodes."""
+        """JSON values that determine the episodes."""
         return {**self.pixels.facts(), "sizes": asdict(self.sizes), "others": self.others}
 
 
@@ -92,16 +92,18 @@ def as_images(pixels: Pixels, drawn: Episodes, *, first: int = 0, others: int = 
         generator = epoch_generator(seed, first + place)
         further = _others(images.labels, classes, others, generator)
         found = pixels(np.concatenate([support, query, further]), generator)
-        known, asked, rest = found.split([len(support), len(query), len(further)])
+        labelled, queried, rest = found.split([len(support), len(query), len(further)])
         numbers = torch.from_numpy(classes)
         if others:
-            yield Episode(known, labels, asked, truth[place], numbers, rest, torch.from_numpy(images.labels[further]))
+            yield Episode(
+                labelled, labels, queried, truth[place], numbers, rest, torch.from_numpy(images.labels[further])
+            )
         else:
-            yield Episode(known, labels, asked, truth[place], numbers)
+            yield Episode(labelled, labels, queried, truth[place], numbers)
 
 
 def base_batch(pixels: Pixels, size: int, number: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Images of all classes, drawn without their being drawn twice, and their classes."""
+    """Images of all classes, drawn without replacement, and their classes."""
     generator = epoch_generator(seed, number)
     count = len(pixels.images)
     chosen = torch.randperm(count, generator=generator)[: min(size, count)].numpy()

@@ -61,7 +61,7 @@ def train_backbone(
     on_step: Callable[[int, int, float], None] | None = None,
     on_epoch: Callable[[dict[str, Any]], None] | None = None,
 ) -> Record:
-    """Train a backbone on an image set's base classes, or go on with a training that was stopped.
+    """Train a backbone on an image set's base classes, or resume a training that was stopped.
 
     Parameters
     ----------
@@ -131,5 +131,5 @@ def train_backbone(
 
 
 def _rate_for(network: Backbone) -> float:
-    """The steps of the linear head grow with its inputs' number: from 0.1, those of 1,600 kill all units at once."""
+    """Steps of the linear head grow with its number of inputs: at 0.1, 1,600 of them kill all units at once."""
     return 0.03 if network.out_features > 1000 else 0.1

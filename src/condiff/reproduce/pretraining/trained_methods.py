@@ -30,11 +30,11 @@ from condiff.reproduce.pretraining.epochs import Schedule, fit_in_epochs
 from condiff.reproduce.pretraining.image_episodes import ImageEpisodes, Pixels, base_batch
 from condiff.reproduce.pretraining.train import CHARACTERS, PHOTOGRAPHS
 
-#: Episodes after which there is a checkpoint.
+#: Episodes between checkpoints.
 PER_EPOCH = 100
 #: A training is measured about so often, each time on so many tasks with so many queries per class.
 MEASUREMENTS, VALIDATION_TASKS, QUERIES = 10, 100, 15
-# Raised when trainings change, so that those of older versions are left alone.
+# Raised when trainings change, so that those of older versions are not reused.
 _VERSION = 1
 _SECONDS = "seconds.json"
 Tell = Callable[[str], None]
@@ -42,13 +42,13 @@ Tell = Callable[[str], None]
 
 @lru_cache(maxsize=3)
 def load(dataset: str, part: Part) -> ImageSet:
-    """One part of an image set; the same object for all that a process does."""
+    """One part of an image set, loaded once per process."""
     return load_image_set(dataset, part)
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """A method that is to be trained for tasks of one shape.
+    """A method to train for tasks of one shape.
 
     Attributes
     ----------
@@ -74,13 +74,13 @@ class Assignment:
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        """Under which runs are kept: the method's, and the weights that it began from."""
+        """The settings that runs are stored under: the method's, and the weights that it began from."""
         begun = {} if self.initial is None else {"initial": backbone_key(load_backbone(self.initial))}
         return {**self.method.settings(), **begun}
 
     @cached_property
     def key(self) -> str:
-        """16 hexadecimal digits of all that decides the trained weights."""
+        """16 hexadecimal digits of everything that determines the trained weights."""
         parts: list[Part] = ["base", "validation"]
         images = [(load(self.dataset, part).fingerprint, load(self.dataset, part).frame.crop) for part in parts]
         facts = [_VERSION, PER_EPOCH, MEASUREMENTS, VALIDATION_TASKS, QUERIES, images]
@@ -126,7 +126,7 @@ class Trained:
 
 
 def train(assignment: Assignment, tell: Tell | None = None) -> Trained:
-    """Train, or go on with a training that was stopped; one that is finished is found as it is."""
+    """Train, or resume a training that was stopped; a finished one is returned as it is."""
     network, method, settings = assignment.network(), assignment.method, assignment.method.training
     clock = _Clock(assignment, tell)
     others = 0
@@ -176,8 +176,8 @@ def _pretrain(assignment: Assignment, method: PretrainedMethod, network: Pretrai
         shares = []
         for task in _validation(assignment, trained):
             with torch.no_grad():
-                known, asked = trained.embed(task.support, task.query)
-            predicted = squared_distances(asked, class_means(known, task.labels)).argmin(-1)
+                support, query = trained.embed(task.support, task.query)
+            predicted = squared_distances(query, class_means(support, task.labels)).argmin(-1)
             shares.append(float((predicted == task.truth).float().mean()))
         return float(np.mean(shares))
 
@@ -195,7 +195,7 @@ def _pretrain(assignment: Assignment, method: PretrainedMethod, network: Pretrai
 
 
 def finished(assignment: Assignment) -> Trained:
-    """What :func:`train` gave."""
+    """The result of :func:`train`, read from disk."""
     return Trained(load_record(assignment.folder / "episodes"), _Clock(assignment, None).seconds)
 
 
@@ -209,7 +209,7 @@ def load_trained(assignment: Assignment) -> EpisodicNetwork:
 
 
 def fitting_sizes(images: ImageSet, ways: int, shots: int, queries: int) -> Sizes:
-    """The shape of tasks with no more classes and queries than a set has."""
+    """The shape of tasks, limited to the classes and images that a set has."""
     fewest = int(np.bincount(images.labels).min())
     return Sizes(min(ways, len(images.classes)), shots, max(1, min(queries, fewest - shots)))
 
@@ -228,7 +228,7 @@ def _validation(assignment: Assignment, network: EpisodicNetwork) -> Iterator[Ep
 
 
 class _Clock:
-    """Adds up the seconds of a training over all its parts, beside the checkpoints: those have the same bytes again."""
+    """Adds up a training's seconds over interruptions, in a file of its own: checkpoints are reproducible bytes."""
 
     def __init__(self, assignment: Assignment, tell: Tell | None) -> None:
         self.path, self.name, self.tell = assignment.folder / _SECONDS, assignment.name, tell
@@ -236,7 +236,7 @@ class _Clock:
         self._last = time.perf_counter()
 
     def of(self, what: str, total: int) -> Callable[[dict[str, Any]], None]:
-        """What is called after each epoch of a stage."""
+        """The callback for the epochs of one stage."""
 
         def on_epoch(entry: dict[str, Any]) -> None:
             now = time.perf_counter()

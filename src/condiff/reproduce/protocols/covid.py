@@ -74,7 +74,7 @@ def problem(
 
 
 def truth(panel: Panel, *, lags: int = source.LAGS) -> NDArray[np.float64]:
-    """The values that the test snapshots ask for, (snapshots, regions), all of them known."""
+    """The values that the test snapshots predict, (snapshots, regions), all of them known."""
     targets = panel.windows(lags).targets
     return targets[split_in_time(len(targets))[2]]
 
@@ -90,7 +90,7 @@ def fingerprint(panel: Panel) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class CovidOptions(Options):
-    """What ``condiff reproduce covid`` can be asked."""
+    """The options of ``condiff reproduce covid``."""
 
     splits: int = option(MASKS, "Masks of hidden entries; the first ten are the paper's.", low=1)
     inits: int = option(INITS, "Random initialisations of each mask, as many as in the paper.", low=1)

@@ -1,7 +1,7 @@
 """The protocol of few-shot learning: many tasks of novel classes, in blocks that a store can hold.
 
 Methods work on the features of a backbone, or are trained on episodes of images: :class:`FewShot` and
-:class:`Episodic`. Both are asked the same tasks and share one table.
+:class:`Episodic`. Both get the same tasks and share one table.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _PAPERS = Sizes()
 
 @dataclass(frozen=True, kw_only=True)
 class FewShotOptions(Options):
-    """What ``condiff reproduce fewshot`` can be asked; None is the protocol's own number."""
+    """The options of ``condiff reproduce fewshot``; None for the protocol's own number."""
 
     dataset: str | None = option(None, "Images: cub, omniglot or a folder of them.", metavar="NAME")
     backbone: str | None = option(
@@ -313,7 +313,7 @@ def embedded(dataset: str, backbone: str, on_batch: Callable[[int, int], None] |
 
 
 def tasks(options: FewShotOptions, source: ClassFeatures | ImageSet) -> Episodes:
-    """The tasks that are asked for, drawn or imported, and exported where that is asked for too."""
+    """The tasks, drawn or imported, and exported on request."""
     if options.import_splits:
         found = read_episodes(options.import_splits, source)
     else:
@@ -404,5 +404,5 @@ def _assignment(source: tuple[str, str | None], name: str, method: Any, ways: in
 
 @lru_cache(maxsize=1)
 def _drawn(source: Any, sizes: Sizes, count: int) -> Episodes:
-    # Cases and splits ask for the same ten thousand tasks.
+    # Cases and splits need the same ten thousand tasks.
     return draw_episodes(source, sizes, count)

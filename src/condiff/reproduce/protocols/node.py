@@ -113,7 +113,7 @@ def problem(dataset: NodeDataset, split: Split) -> NodeProblem:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeOptions(Options):
-    """What ``condiff reproduce node`` can be asked."""
+    """The options of ``condiff reproduce node``."""
 
     targets: tuple[str, ...] = option(
         help="cora, citeseer, pubmed; GRAPH.npz, or a folder with edges.csv and nodes.csv.",

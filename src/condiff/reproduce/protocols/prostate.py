@@ -67,7 +67,7 @@ def random_split(labels: NDArray[np.int64], seed: int, *, train: int = TRAIN, va
         if min(first, second) < 1 or members.size <= first + second:
             raise InvalidInputError(
                 f"{members.size} patients of class {label} are too few for {first} to train and {second} to validate, "
-                "with one of each at least and some left to test: ask for other numbers"
+                "with at least one of each and some left to test: choose other numbers"
             )
         for part, patients in zip(parts, np.split(members, (first, first + second)), strict=True):
             part.append(patients)
@@ -114,7 +114,7 @@ def fingerprint(table: GeneTable) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ProstateOptions(Options):
-    """What ``condiff reproduce prostate`` can be asked."""
+    """The options of ``condiff reproduce prostate``."""
 
     splits: int = option(SPLITS, "Splits: the ten that were published, from then on random ones.", low=1)
     inits: int = option(INITS, "Random initialisations of each split, as many as in the paper.", low=1)

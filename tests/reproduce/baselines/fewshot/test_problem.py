@@ -43,9 +43,9 @@ def test_tasks_of_other_shapes_are_refused() -> None:
     ("change", "message"),
     [
         ({"support": torch.rand(12)}, r"must have the shapes \(points, features\)"),
-        ({"query": torch.rand(0, 12)}, "with one query at least"),
-        ({"query": torch.rand(4, 3)}, "must have as many features, not 12, 3"),
-        ({"base_mean": torch.rand(5)}, "must have as many features"),
+        ({"query": torch.rand(0, 12)}, "with at least one query"),
+        ({"query": torch.rand(4, 3)}, "must have the same number of features, not 12, 3"),
+        ({"base_mean": torch.rand(5)}, "must have the same number of features"),
         ({"labels": torch.tensor([0, 1])}, "6 labelled points but 2 labels"),
         ({"labels": torch.tensor([0, 0, 1, 1, 3, 3])}, r"not \[0, 1, 3\]"),
         ({"labels": torch.zeros(6, dtype=torch.int64)}, r"two classes or more"),

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.neighbors import KNeighborsClassifier
 
-from condiff.reproduce.bench.scale.points import CLASSES, LABELS_A_CLASS, make_points
+from condiff.reproduce.bench.scale.points import CLASSES, LABELS_PER_CLASS, make_points
 
 
 def test_the_first_points_are_the_same_for_every_number() -> None:
@@ -19,7 +19,7 @@ def test_the_first_points_are_the_same_for_every_number() -> None:
 def test_a_hundred_labels_a_class_are_shown() -> None:
     points = make_points(4000)
     shown = points.shown >= 0
-    assert np.bincount(points.shown[shown]).tolist() == [LABELS_A_CLASS] * CLASSES
+    assert np.bincount(points.shown[shown]).tolist() == [LABELS_PER_CLASS] * CLASSES
     np.testing.assert_array_equal(points.shown[shown], points.labels[shown])
     wrong = np.where(shown, points.labels, (points.labels + 1) % CLASSES)
     assert points.accuracy(points.labels) == 1.0

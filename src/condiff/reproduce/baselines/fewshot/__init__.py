@@ -1,4 +1,4 @@
-"""Methods for few-shot tasks on fixed features, by the names of the paper's table; loaded when they are asked for."""
+"""Methods for few-shot tasks on fixed features, by the names of the paper's table; loaded on first use."""
 
 from __future__ import annotations
 

@@ -47,8 +47,8 @@ class Descent:
 
     def batches(self, tasks: Tasks, generators: Sequence[torch.Generator]) -> Iterator[Tensor]:
         """(tasks, batch) numbers of labelled points, of one step after another."""
-        n_known = tasks.labels.shape[1]
-        orders = torch.stack([torch.rand(self.epochs, n_known, generator=each).argsort(-1) for each in generators])
+        n_support = tasks.labels.shape[1]
+        orders = torch.stack([torch.rand(self.epochs, n_support, generator=each).argsort(-1) for each in generators])
         for epoch in range(self.epochs):
             yield from orders[:, epoch].split(self.batch_size, dim=-1)
 

@@ -40,11 +40,11 @@ class BaselinePlusPlus(BatchedMethod):
         # The authors' small number beside the norm.
         support, query = (part / (part.norm(dim=-1, keepdim=True) + 1e-5) for part in tasks.raw)
         first = first_weights(tasks, generators)
-        n_tasks, n_known, ways = tasks.one_hot.shape
-        # For each class, (v_0, support) and the inner products of these 1 + n_known vectors.
+        n_tasks, n_support, ways = tasks.one_hot.shape
+        # For each class, (v_0, support) and the inner products of these 1 + n_support vectors.
         basis = torch.cat([first[:, :, None], support[:, None].expand(-1, ways, -1, -1)], dim=2)
         products = basis @ basis.mT
-        coefficients = torch.zeros(n_tasks, ways, 1 + n_known)
+        coefficients = torch.zeros(n_tasks, ways, 1 + n_support)
         coefficients[..., 0] = 1.0
         lengths = first.norm(dim=-1)
         values = [lengths, coefficients]

@@ -29,14 +29,14 @@ class COIN(BatchedMethod):
     """One residual block as wide as the features, softmax, then Euler steps of diffusion over a kernel graph.
 
     On centred features with the queries shifted to the support; the graph joins both. The paper's settings: 10 layers
-    with one example a class; with more of them 4, and 2 on tieredImageNet. Fitted by the engine in Gram space.
+    with one example per class; with more of them 4, and 2 on tieredImageNet. Fitted by the engine in Gram space.
 
     Parameters
     ----------
     layers, strength
         The diffusion: K and sigma squared.
     n_neighbors, bandwidth_rank
-        The ranks at which a point's weights are cut and whose distance is their bandwidth.
+        The neighbour beyond which a point's weights are cut, and the one whose distance is the bandwidth.
     training
         Optimiser and schedule.
     """
@@ -63,24 +63,24 @@ class COIN(BatchedMethod):
         return self.training.epochs
 
     def scores(self, tasks: Tasks, seeds: Sequence[int]) -> Tensor:
-        points, n_known = tasks.shifted.points, tasks.labels.shape[1]
+        points, n_support = tasks.shifted.points, tasks.labels.shape[1]
         graphs = kernel_laplacians(points, self.n_neighbors, self.bandwidth_rank).weights
         with torch.device("meta"):  # each task's weights are drawn from its seed, when its turn comes
             network = Network.build(points.shape[-1], tasks.ways, layers=self.layers, strength=self.strength)
         operators = [DenseLaplacian(graph, symmetric=True) for graph in graphs]
-        nodes, known = torch.arange(n_known), tasks.labels
+        nodes, labels = torch.arange(n_support), tasks.labels
         first = Problem(
-            network.to(points.dtype), points[0], operators[0], known[0], nodes=nodes, settings=self.training
+            network.to(points.dtype), points[0], operators[0], labels[0], nodes=nodes, settings=self.training
         )
         problems = [
             first.replace(x=x, graph=operator, target=target, seed=seed)
-            for x, operator, target, seed in zip(points, operators, known, seeds, strict=True)
+            for x, operator, target, seed in zip(points, operators, labels, seeds, strict=True)
         ]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", StepSizeWarning)  # the paper's own strength
             fitted = fit(problems, "gram")
         # All tasks in one product, as when the committed figures were made: its rounding depends on their number.
-        matrices = torch.stack([each.matrix[n_known:] for each in fitted if each.matrix is not None])
+        matrices = torch.stack([each.matrix[n_support:] for each in fitted if each.matrix is not None])
         return matrices @ torch.stack([each.base_outputs for each in fitted])
 
 
@@ -92,7 +92,7 @@ def diffusion_matrix(points: Tensor, n_neighbors: int, bandwidth_rank: int, laye
 
 
 def check_diffusion(layers: int, strength: float) -> None:
-    """Refuse settings of the diffusion that mean nothing."""
+    """Refuse invalid settings of the diffusion."""
     if not isinstance(layers, int) or layers < 0:
         raise InvalidInputError(f"layers must be a whole number, 0 or more, not {layers!r}")
     if not 0 < strength < float("inf"):

@@ -76,12 +76,12 @@ class DiffResNet(BatchedMethod):
         return self.training.epochs
 
     def scores(self, tasks: Tasks, seeds: Sequence[int]) -> Tensor:
-        points, n_known = tasks.shifted.points, tasks.labels.shape[1]
+        points, n_support = tasks.shifted.points, tasks.labels.shape[1]
         spread = diffusion_matrix(points, self.n_neighbors, self.bandwidth_rank, self.layers, self.strength)
         fit = _fit_compiled if kernels.available() else _fit_torch
         drawn = (_drawn(points.shape[-1], tasks.ways, seed) for seed in seeds)
         each = zip(points, spread, tasks.labels, drawn, strict=True)
-        return torch.stack([fit(*task, self.training)[n_known:] for task in each])
+        return torch.stack([fit(*task, self.training)[n_support:] for task in each])
 
 
 class _Weights(NamedTuple):
@@ -148,9 +148,9 @@ def _fit_compiled(x: Tensor, spread: Tensor, truth: Tensor, first: _Weights, tra
 def _fit_torch(x: Tensor, spread: Tensor, truth: Tensor, first: _Weights, training: Training) -> Tensor:
     """The same with torch's operations."""
     inner, inner_bias, wide, second_bias, classifier, bias = first
-    (ways, n_features), n_known = classifier.shape, len(truth)
+    (ways, n_features), n_support = classifier.shape, len(truth)
     expected = torch.nn.functional.one_hot(truth, ways).to(x.dtype)
-    hidden, products, known, factors = x @ inner.mT, x @ x.mT, spread[:n_known], _factors(training)
+    hidden, products, known, factors = x @ inner.mT, x @ x.mT, spread[:n_support], _factors(training)
     values = [hidden, inner_bias, second_bias, classifier, bias]
     speeds = [torch.zeros_like(value) for value in values]
     # Of every epoch the classifier, and what it moved V along: C and B.
@@ -169,7 +169,7 @@ def _fit_torch(x: Tensor, spread: Tensor, truth: Tensor, first: _Weights, traini
 
     for epoch in range(training.epochs):
         active, readout, plain = outputs(epoch)
-        error = ((known @ plain + bias).softmax(-1) - expected) / n_known
+        error = ((known @ plain + bias).softmax(-1) - expected) / n_support
         slope = known.mT @ error  # by what is diffused
         summed, total = slope.mT @ active, slope.sum(0)
         into = (slope @ readout) * (active > 0)

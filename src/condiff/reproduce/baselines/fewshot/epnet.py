@@ -41,12 +41,12 @@ class EPNet(BatchedMethod):
                 raise InvalidInputError(f"{name} must be at least 0 and below 1, not {getattr(self, name)!r}")
 
     def scores(self, tasks: Tasks, seeds: Sequence[int]) -> Tensor:
-        points, n_known = tasks.raw.points.double(), tasks.labels.shape[1]
+        points, n_support = tasks.raw.points.double(), tasks.labels.shape[1]
         points = torch.linalg.solve(self._system(points, self.embedding_alpha), points)
         system = self._system(points, self.label_alpha)
-        known = torch.nn.functional.pad(tasks.one_hot.double(), (0, 1, 0, points.shape[1] - n_known))
+        known = torch.nn.functional.pad(tasks.one_hot.double(), (0, 1, 0, points.shape[1] - n_support))
         known[..., -1] = 1.0  # its solution is the propagator's row sums
-        reached = torch.linalg.solve(system, known)[:, n_known:]
+        reached = torch.linalg.solve(system, known)[:, n_support:]
         shares: Tensor = reached[..., :-1] / reached[..., -1:]
         return (shares + 1e-6).log()
 

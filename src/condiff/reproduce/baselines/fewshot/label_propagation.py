@@ -45,7 +45,7 @@ class LabelPropagation(BatchedMethod):
             raise InvalidInputError(f"bandwidth must be positive and finite, not {self.bandwidth!r}")
 
     def scores(self, tasks: Tasks, seeds: Sequence[int]) -> Tensor:
-        points, n_known = tasks.centred.points, tasks.labels.shape[1]
+        points, n_support = tasks.centred.points, tasks.labels.shape[1]
         n_points = points.shape[1]
         squares = squared_distances(points, points)
         squares.diagonal(dim1=1, dim2=2).zero_()
@@ -57,6 +57,6 @@ class LabelPropagation(BatchedMethod):
         weights = torch.where(kept | kept.mT, weights, 0.0).double()
         scale = weights.sum(-1).rsqrt()
         system = torch.eye(n_points) - self.alpha * scale[..., :, None] * weights * scale[..., None, :]
-        known = torch.nn.functional.pad(tasks.one_hot.double(), (0, 0, 0, n_points - n_known))
+        known = torch.nn.functional.pad(tasks.one_hot.double(), (0, 0, 0, n_points - n_support))
         reached: Tensor = torch.linalg.solve(system, known)
-        return reached[:, n_known:]
+        return reached[:, n_support:]

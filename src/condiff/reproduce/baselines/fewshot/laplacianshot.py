@@ -26,7 +26,7 @@ class LaplacianShot(BatchedMethod):
     :math:`a_{ic} = \|x_i - \mu_c\|^2` with the rectified prototypes of BD-CSPN, :math:`w_{ij} = 1` if query j is among
     the nearest of query i; on centred features, the queries shifted to the support. The iteration lowers the
     article's energy, and ends when that changes by less than ``tolerance`` of it. Settings of the authors' code
-    (imtiazziko/LaplacianShot): lambda is tuned there on the validation classes; 0.7 with one example a class and 0.3
+    (imtiazziko/LaplacianShot): lambda is tuned there on the validation classes; 0.7 with one example per class and 0.3
     with more were found for miniImageNet and CUB (code of Veilleux et al. 2021).
 
     Parameters

@@ -21,7 +21,7 @@ class MatchingNet(BatchedMethod):
     ----------
     scale
         s: 100 in the code of Chen et al. (2019), whose figures for this method the paper's table shows; 1 in the
-        original article. With one example a class it decides nothing.
+        original article. With one example per class it makes no difference.
     """
 
     scale: float = 100.0

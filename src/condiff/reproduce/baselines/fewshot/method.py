@@ -1,4 +1,4 @@
-"""What a method for few-shot tasks is: a frozen dataclass of its settings that can solve a problem, or many."""
+"""The interface of few-shot methods: a frozen dataclass of settings that can solve one problem, or many."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from condiff.reproduce.runs import Condition
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a method says of the queries of a task, and what that took.
+    """A method's scores for the queries of a task, and what they cost.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class Outcome:
     epochs
         Epochs or iterations that were run; 0 where a method has none.
     seconds
-        The time that the task took; tasks that were solved together share theirs alike.
+        The time that the task took; tasks that were solved together share theirs equally.
     """
 
     scores: Tensor
@@ -53,7 +53,7 @@ class FewShotMethod(Method):
 class BatchedMethod(FewShotMethod):
     """A method that solves tasks of one shape together, because that is faster; they do not see each other."""
 
-    #: As many tasks as are solved at once: what they need should stay near the processor.
+    #: How many tasks are solved at once: few enough to stay in the processor's cache.
     at_once: ClassVar[int] = 50
     #: The compiled loops it runs in, ready before the clock starts.
     loops: ClassVar[tuple[str, ...]] = ()

@@ -1,4 +1,4 @@
-"""What a method for few-shot tasks is given: one task, and several of the same shape as one."""
+"""The input of few-shot methods: one task, and several of the same shape as a batch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from condiff.reproduce.baselines.fewshot.transforms import centred, normalised, 
 
 @dataclass(frozen=True, eq=False)
 class FewShotProblem:
-    """One task as a method sees it: the classes of its queries are not in it.
+    """One task as a method sees it: without the classes of its queries.
 
     Parameters
     ----------
@@ -38,12 +38,12 @@ class FewShotProblem:
     def __post_init__(self) -> None:
         if self.support.ndim != 2 or self.query.ndim != 2 or not len(self.query):
             raise InvalidInputError(
-                "support and query must have the shapes (points, features), with one query at least, not "
+                "support and query must have the shapes (points, features), with at least one query, not "
                 f"{tuple(self.support.shape)} and {tuple(self.query.shape)}"
             )
         if not self.support.shape[1:] == self.query.shape[1:] == self.base_mean.shape:
             raise InvalidInputError(
-                f"support, query and base_mean must have as many features, not {self.support.shape[1]}, "
+                f"support, query and base_mean must have the same number of features, not {self.support.shape[1]}, "
                 f"{self.query.shape[1]} and {tuple(self.base_mean.shape)}"
             )
         if self.labels.shape != self.support.shape[:1]:
@@ -87,7 +87,7 @@ class Tasks:
 
     @classmethod
     def of(cls, problems: Sequence[FewShotProblem]) -> Tasks:
-        """Put problems together."""
+        """Batch problems."""
         shapes = {(tuple(each.support.shape), tuple(each.query.shape), each.ways) for each in problems}
         if len(shapes) != 1:
             raise InvalidInputError(f"tasks that are solved together must have one shape, not {sorted(shapes)}")

@@ -35,7 +35,7 @@ class PTMAP(BatchedMethod):
     steps
         How often.
     tolerance, most_scalings
-        Sinkhorn's algorithm ends when no row's sum changes by more than this, or after so many rounds.
+        Sinkhorn's algorithm ends when no row's sum changes by more than this, or after this many rounds.
     """
 
     exponent: float = 0.5

@@ -61,7 +61,7 @@ class TIM(BatchedMethod):
         from condiff.kernels.tim import descend
         from condiff.kernels.vectors import WIDTH
 
-        points, n_known = tasks.normalised.points, tasks.labels.shape[1]
+        points, n_support = tasks.normalised.points, tasks.labels.shape[1]
         kind = points.numpy().dtype.type
         rates, roots = (np.array(each, kind) for each in zip(*adam_rates(self.learning_rate, self.steps), strict=True))
         numbers = self.temperature, self.support_weight, self.condition_weight, torch.finfo(points.dtype).tiny
@@ -69,27 +69,28 @@ class TIM(BatchedMethod):
         for task, weights in enumerate(tasks.means(tasks.normalised.support)):
             inputs = in_blocks(points[task], WIDTH), tasks.labels[task].numpy(), in_blocks(weights, WIDTH)
             descend(*inputs, logits[task].numpy(), rates, roots, *map(kind, numbers))
-        return logits[:, n_known:]
+        return logits[:, n_support:]
 
     def _plain(self, tasks: Tasks) -> Tensor:
         """The same with torch's operations."""
-        points, n_known, n_queries = tasks.normalised.points, tasks.labels.shape[1], tasks.query.shape[1]
+        points, n_support, n_queries = tasks.normalised.points, tasks.labels.shape[1], tasks.query.shape[1]
         weights = tasks.means(tasks.normalised.support)
 
         def gradients(values: list[Tensor]) -> list[Tensor]:
             logs = self._logits(points, values[0]).log_softmax(-1)
             chances = logs.exp()
-            known, asked = chances.split([n_known, n_queries], dim=1)
-            average = asked.mean(1, keepdim=True).clamp_min(torch.finfo(asked.dtype).tiny)
-            surprise = self.condition_weight * logs[:, n_known:] - average.log()
+            support, query = chances.split([n_support, n_queries], dim=1)
+            average = query.mean(1, keepdim=True).clamp_min(torch.finfo(query.dtype).tiny)
+            surprise = self.condition_weight * logs[:, n_support:] - average.log()
             slope = torch.cat(
-                [self.support_weight * cross_entropy_slope(known, tasks.one_hot), entropy_slope(asked, surprise)], dim=1
+                [self.support_weight * cross_entropy_slope(support, tasks.one_hot), entropy_slope(query, surprise)],
+                dim=1,
             )
             pulled = slope.mT @ points - slope.sum(1)[..., None] * values[0]
             return [self.temperature * pulled]
 
         adam([weights], gradients, self.learning_rate, self.steps)
-        return self._logits(points[:, n_known:], weights)
+        return self._logits(points[:, n_support:], weights)
 
     def _logits(self, points: Tensor, weights: Tensor) -> Tensor:
         # A point's own square is the same for all classes, so the softmax does not see it.

@@ -44,16 +44,16 @@ class Transductive(BatchedMethod):
         return self.epochs
 
     def scores(self, tasks: Tasks, seeds: Sequence[int]) -> Tensor:
-        points, n_known = tasks.normalised.points, tasks.labels.shape[1]
+        points, n_support = tasks.normalised.points, tasks.labels.shape[1]
         weights = normalised(tasks.means(tasks.normalised.support))
         biases = weights.new_zeros(len(tasks), 1, tasks.ways)
 
         def gradients(values: list[Tensor]) -> list[Tensor]:
             logs = ((values[0] @ points.mT).mT + values[1]).log_softmax(-1)
-            known, asked = logs.exp().split([n_known, tasks.query.shape[1]], dim=1)
-            parts = [cross_entropy_slope(known, tasks.one_hot), entropy_slope(asked, logs[:, n_known:])]
+            support, query = logs.exp().split([n_support, tasks.query.shape[1]], dim=1)
+            parts = [cross_entropy_slope(support, tasks.one_hot), entropy_slope(query, logs[:, n_support:])]
             slope = torch.cat(parts, dim=1)
             return [slope.mT @ points, slope.sum(1, keepdim=True)]
 
         adam([weights, biases], gradients, self.learning_rate, self.epochs)
-        return points[:, n_known:] @ weights.mT + biases
+        return points[:, n_support:] @ weights.mT + biases

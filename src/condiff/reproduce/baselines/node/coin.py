@@ -61,7 +61,7 @@ class COIN(NodeMethod):
         network = Network.build(problem.n_features, problem.n_classes, layers=layers, strength=strength)
         operator = problem.graph.normalised(self_loops="add").laplacian()
         with warnings.catch_warnings():
-            # The paper's own strength is past a limit on Cora; `condiff certify cora` is where that is told.
+            # The paper's own strength is past a limit on Cora; `condiff certify cora` reports it.
             warnings.simplefilter("ignore", StepSizeWarning)
             kernels.warm_up(["blocks"])
             started = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Methods for tables of patients, by the names of the paper's table; each is loaded when it is asked for."""
+"""Methods for tables of patients, by the names of the paper's table; loaded on first use."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class COIN(TemporalMethod):
         part, tested = problem.training, problem.testing
         x, operator, target = part.x, part.laplacian, part.targets
         with warnings.catch_warnings():
-            # The paper's own strength is past a limit; the page on this benchmark is where that is told.
+            # The paper's own strength is past a limit; the page on this benchmark says so.
             warnings.simplefilter("ignore", StepSizeWarning)
             started = time.perf_counter()
             fit(Problem(network, x, operator, target, settings=self.training, seed=seed))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-FEATURES, CLASSES, LABELS_A_CLASS = 64, 10, 100
+FEATURES, CLASSES, LABELS_PER_CLASS = 64, 10, 100
 # The surface has six dimensions; a class is three Gaussian clusters on it.
 _DIMENSION, _CLUSTERS = 6, 3
 # Distance of the clusters' centres from the middle, in their standard deviations, and how strongly the surface bends.
@@ -70,7 +70,7 @@ def make_points(n: int, seed: int = 0) -> Points:
         best[here] = likelihood.reshape(len(z), _CLUSTERS, CLASSES).sum(axis=1).argmax(axis=1)[kept]
     shown = np.full(n, -1, np.int64)
     for class_ in range(CLASSES):
-        first = np.flatnonzero(labels == class_)[:LABELS_A_CLASS]
+        first = np.flatnonzero(labels == class_)[:LABELS_PER_CLASS]
         shown[first] = class_
     hidden = shown < 0
     return Points(x, labels, shown, float((best[hidden] == labels[hidden]).mean()))

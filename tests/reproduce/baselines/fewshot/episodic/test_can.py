@@ -141,11 +141,11 @@ def test_sure_queries_join_the_support() -> None:
     model, task = on_maps(share=5 / 12), maps()
     scores = first = model.scores(task.support, task.labels, task.query)
     for joined in (5, 10):  # a third round would need 15 of the 12
-        sureness, told = (part.tolist() for part in scores.max(-1))
+        confidence, predicted = (part.tolist() for part in scores.max(-1))
         rows, names = list(task.support), task.labels.tolist()
-        for place in sorted(range(12), key=lambda place: -sureness[place])[:joined]:
+        for place in sorted(range(12), key=lambda place: -confidence[place])[:joined]:
             rows.append(task.query[place])
-            names.append(told[place])
+            names.append(predicted[place])
         scores = model.scores(torch.stack(rows), torch.tensor(names), task.query)
     found = model(task.support, task.labels, task.query)
     torch.testing.assert_close(found, scores, rtol=1e-9, atol=1e-9)
@@ -181,7 +181,7 @@ def test_gradients_reach_everything() -> None:
         assert value.grad is not None and torch.isfinite(value.grad).all(), name
     for part in (model.encoder, model.attend.narrow, model.attend.widen, model.base):
         assert max(float(value.grad.abs().max()) for value in part.parameters()) > 1e-8  # type: ignore[union-attr]
-    # Only the classes of the task are told, but the head learns which ones they are not.
+    # Only the classes of the task are scored, but the head learns which ones they are not.
     assert (model.base.weight.grad.abs().sum(1) > 0).all()  # type: ignore[union-attr]
 
 

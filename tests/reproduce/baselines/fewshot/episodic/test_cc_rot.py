@@ -37,7 +37,7 @@ def negative_log_share(logits: list[float], label: int) -> float:
 
 
 def losses_image_by_image(model: RotationNetwork, task: Episode, turns: range) -> tuple[float, float]:
-    """Both losses, each image turned and told by itself: classes in the ``turns`` given, rotations in all four."""
+    """Both losses, each image turned and classified by itself: classes in the given ``turns``, rotations in all."""
     weights = model.base.weights.detach().double().numpy()
     head = model.rotation[-1]
     directions = head.weights.detach().double().numpy()
@@ -143,7 +143,7 @@ def test_rotations_cannot_be_told_where_all_are_upright() -> None:
         logits = model.rotation(model.maps(turned(drawings)))
         functional.cross_entropy(logits, torch.arange(4).repeat_interleave(len(drawings))).backward()
         optimiser.step()
-    assert rotation_loss(model, drawings) < 1.0  # while those that are upright in one position only are told
+    assert rotation_loss(model, drawings) < 1.0  # while those that are upright in one position only are recognised
 
 
 def test_neither_the_order_of_queries_nor_the_names_of_classes_matter() -> None:

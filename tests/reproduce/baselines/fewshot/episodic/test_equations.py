@@ -199,9 +199,9 @@ def test_feat_adapts_prototypes_to_each_other() -> None:
     adapted = functional.layer_norm(prototypes + part.out(read), (64,), part.norm.weight, part.norm.bias)
     expected = -(torch.cdist(asked, adapted) ** 2) / 64
     torch.testing.assert_close(model(TASK.support, TASK.labels, TASK.query), expected, rtol=1e-3, atol=1e-4)
-    rows, told = torch.cat([known, asked]), torch.cat([TASK.labels, TASK.truth])
-    centres = torch.stack([part(rows[told == label][None])[0].mean(0) for label in range(3)])
-    second = functional.cross_entropy(-(torch.cdist(rows, centres) ** 2) / 16, told)
+    rows, classes = torch.cat([known, asked]), torch.cat([TASK.labels, TASK.truth])
+    centres = torch.stack([part(rows[classes == label][None])[0].mean(0) for label in range(3)])
+    second = functional.cross_entropy(-(torch.cdist(rows, centres) ** 2) / 16, classes)
     first = functional.cross_entropy(expected, TASK.truth)
     torch.testing.assert_close(model.loss(TASK), first + second, rtol=1e-3, atol=1e-4)
 

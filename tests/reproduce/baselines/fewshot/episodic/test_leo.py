@@ -64,8 +64,8 @@ def test_the_steps_are_plain_descent_on_the_support() -> None:
     )
     truth = np.eye(3)[TASK.labels.numpy()]
 
-    def told(rows: Any, weights: Any) -> Any:
-        """The mean of what both weights of a class say."""
+    def logits(rows: Any, weights: Any) -> Any:
+        """The mean over both weights of a class."""
         scores = np.zeros((len(rows), 3))
         for weight, label in zip(weights, TASK.labels.tolist(), strict=True):
             scores[:, label] += rows @ weight / 2
@@ -73,7 +73,7 @@ def test_the_steps_are_plain_descent_on_the_support() -> None:
 
     def slopes(weights: Any) -> Any:
         """Of the sum of cross-entropies, by each image's own weights."""
-        wrong = softmax(told(x, weights)) - truth
+        wrong = softmax(logits(x, weights)) - truth
         return np.stack([wrong[:, label] @ x / 2 for label in TASK.labels.tolist()])
 
     for _ in range(2):
@@ -82,12 +82,12 @@ def test_the_steps_are_plain_descent_on_the_support() -> None:
     for _ in range(3):
         weights = weights - fine_rates * slopes(weights)
     scores = model(TASK.support, TASK.labels, TASK.query).detach()
-    np.testing.assert_allclose(scores, told(queries, weights), rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(scores, logits(queries, weights), rtol=1e-3, atol=1e-5)
     with torch.no_grad():  # as in tests, where no gradients are kept
         torch.testing.assert_close(model(TASK.support, TASK.labels, TASK.query), scores)
 
 
-def test_a_decoder_that_says_nothing_leaves_a_step_from_zero() -> None:
+def test_a_decoder_of_zeros_leaves_a_step_from_zero() -> None:
     model = network(fine_steps=1, fine_rate=0.3).eval()
     with torch.no_grad():
         model.decode.weight.zero_()

@@ -91,8 +91,8 @@ def test_no_truth_reaches_the_scores(name: str) -> None:
     assert list(inspect.signature(network(name).forward).parameters) == ["support", "labels", "query"]
     task, model = episode(others=4), network(name).eval()
     wrong = dataclasses.replace(task, truth=task.truth.flip(0))
-    told = [answers(model, each.support, each.labels, each.query) for each in (task, wrong)]
-    assert torch.equal(*told)
+    predicted = [answers(model, each.support, each.labels, each.query) for each in (task, wrong)]
+    assert torch.equal(*predicted)
 
 
 @pytest.mark.parametrize("name", METHODS)

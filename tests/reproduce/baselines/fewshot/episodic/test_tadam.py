@@ -34,7 +34,7 @@ def network(*, multiplier: float = 0.0, **changes: Any) -> ConditionedNetwork:
     return found
 
 
-def told(model: ConditionedNetwork, task: Episode) -> Tensor:
+def scores_of(model: ConditionedNetwork, task: Episode) -> Tensor:
     scores: Tensor = model(task.support, task.labels, task.query)
     return scores
 
@@ -101,7 +101,7 @@ def test_features_are_conditioned_on_the_mean_of_the_prototypes() -> None:
     task = sum((plain[2 * c] + plain[2 * c + 1]) / 2 for c in range(3)) / 3
     assert isinstance(task, Tensor)
     known = [by_hand(model, image, task) for image in TASK.support]
-    scores = told(model, TASK)
+    scores = scores_of(model, TASK)
     for number in (0, 4, 11):
         asked = by_hand(model, TASK.query[number], task)
         for label in range(3):
@@ -116,11 +116,11 @@ def test_without_multipliers_it_is_the_nearest_prototype() -> None:
     model = network(scale=2.0).eval()
     known, asked = model.embed(TASK.support, TASK.query)
     expected = -2.0 * torch.cdist(asked, known.view(3, 2, -1).mean(1))
-    torch.testing.assert_close(told(model, TASK), expected, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(scores_of(model, TASK), expected, rtol=1e-3, atol=1e-4)
     # A tiny scale tells nothing; whatever the scale is, the answers are the same.
     faint = network(scale=1e-6).eval()
-    assert float(functional.cross_entropy(told(faint, TASK), TASK.truth)) == pytest.approx(math.log(3), abs=1e-4)
-    assert torch.equal(told(faint, TASK).argmax(-1), expected.argmax(-1))
+    assert float(functional.cross_entropy(scores_of(faint, TASK), TASK.truth)) == pytest.approx(math.log(3), abs=1e-4)
+    assert torch.equal(scores_of(faint, TASK).argmax(-1), expected.argmax(-1))
 
 
 def test_an_image_that_is_its_own_prototype_has_finite_gradients() -> None:
@@ -136,7 +136,7 @@ def test_the_parts_of_the_loss() -> None:
     for chance in (0.0, 1.0):
         model = network(multiplier=0.5, chance=chance, chance_decay=1.0, penalty=0.4).eval()
         found[chance] = float(model.loss(TASK).detach())
-    main = float(functional.cross_entropy(told(model, TASK), TASK.truth).detach())
+    main = float(functional.cross_entropy(scores_of(model, TASK), TASK.truth).detach())
     assert found[0.0] == pytest.approx(main + 0.4 * 8 * 0.25 / 2, rel=1e-4)  # eight multipliers
     assert TASK.others is not None and TASK.other_classes is not None
     total = 0.0
@@ -160,7 +160,7 @@ def test_the_auxiliary_loss_becomes_rarer() -> None:
     assert usual.chance == pytest.approx(0.9**20)  # 0.9 at first, which falls nineteen times
     # As often as it is probable.
     model = network(chance=0.3, chance_decay=1.0, penalty=0.0).eval()
-    plain = float(functional.cross_entropy(told(model, TASK), TASK.truth).detach())
+    plain = float(functional.cross_entropy(scores_of(model, TASK), TASK.truth).detach())
     with torch.no_grad():
         drawn = []
         for number in range(60):
@@ -177,7 +177,7 @@ def test_episodes_are_counted_in_training_and_kept_with_the_weights() -> None:
     assert int(model.seen) == 3
     with torch.no_grad():
         model.eval().loss(TASK)
-        told(model.train(), TASK)
+        scores_of(model.train(), TASK)
     assert int(model.seen) == 3
     again = network()
     again.load_state_dict(model.state_dict())
@@ -228,7 +228,7 @@ def test_what_decays_and_what_is_clipped() -> None:
 
 def test_orders_and_names_do_not_matter() -> None:
     model = network(multiplier=0.5).eval()
-    first = told(model, TASK)
+    first = scores_of(model, TASK)
     order = torch.randperm(12, generator=torch.Generator().manual_seed(1))
     second = model(TASK.support, TASK.labels, TASK.query[order])
     torch.testing.assert_close(second, first[order], rtol=1e-3, atol=1e-4)

@@ -1,4 +1,4 @@
-"""Methods that are trained on episodes, by the names of the paper's table; loaded when they are asked for."""
+"""Methods trained on episodes, by the names of the paper's table; loaded on first use."""
 
 from __future__ import annotations
 

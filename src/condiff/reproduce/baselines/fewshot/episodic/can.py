@@ -124,25 +124,25 @@ class CrossAttentionNetwork(EpisodicNetwork):
         return maps[: len(support)], maps[len(support) :]
 
     def forward(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
-        known, asked = self.positions(support, query)
-        scores = self.scores(known, labels, asked)
+        support, query = self.positions(support, query)
+        scores = self.scores(support, labels, query)
         if not self.settings.share:
             return scores
-        more = max(1, int(len(asked) * self.settings.share))
-        for joined in range(more, len(asked) + 1, more):
+        more = max(1, int(len(query) * self.settings.share))
+        for joined in range(more, len(query) + 1, more):
             confidence, predicted = scores.max(-1)
             sure = confidence.topk(joined).indices
-            scores = self.scores(torch.cat([known, asked[sure]]), torch.cat([labels, predicted[sure]]), asked)
+            scores = self.scores(torch.cat([support, query[sure]]), torch.cat([labels, predicted[sure]]), query)
         return scores
 
-    def scores(self, known: Tensor, labels: Tensor, asked: Tensor) -> Tensor:
-        """Of queries by maps, without rounds."""
-        classes, queries = self.attend(class_maps(known, labels), asked)
+    def scores(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
+        """Scores of the queries by their maps, without rounds."""
+        classes, queries = self.attend(class_maps(support, labels), query)
         return self.settings.scale * functional.cosine_similarity(classes.mean(-1), queries.mean(-1), dim=-1)
 
     def loss(self, episode: Episode) -> Tensor:
-        known, asked = self.positions(episode.support, episode.query)
-        classes, queries = self.attend(class_maps(known, episode.labels), asked)
+        support, query = self.positions(episode.support, episode.query)
+        classes, queries = self.attend(class_maps(support, episode.labels), query)
         cosines = functional.cosine_similarity(classes.mean(-1, keepdim=True), queries, dim=2)
         of_task = at_positions(self.settings.scale * cosines, episode.truth)
         own = queries[torch.arange(len(queries)), episode.truth]
@@ -181,9 +181,9 @@ class CrossAttention(nn.Module):
         return 1 + (fused / self.temperature).softmax(-1)
 
 
-def class_maps(known: Tensor, labels: Tensor) -> Tensor:
+def class_maps(support: Tensor, labels: Tensor) -> Tensor:
     """The mean map of each class, (ways, channels, positions)."""
-    return class_means(known.flatten(1), labels).view(-1, *known.shape[1:])
+    return class_means(support.flatten(1), labels).view(-1, *support.shape[1:])
 
 
 def at_positions(scores: Tensor, truth: Tensor) -> Tensor:

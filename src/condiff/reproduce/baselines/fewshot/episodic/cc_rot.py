@@ -75,7 +75,7 @@ class CCRot(EpisodicMethod):
     scale
         First value of tau and sigma.
     all_rotations
-        Tell the class of images in all four rotations; otherwise of upright ones alone.
+        Classify images in all four rotations; otherwise upright ones alone.
     """
 
     training: MetaTraining = _SCHEDULE
@@ -112,8 +112,8 @@ class RotationNetwork(EpisodicNetwork):
         )
 
     def forward(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
-        known, asked = self.embed(support, query)
-        scores: Tensor = self.base(asked, class_means(normalised(known), labels))
+        support, query = self.embed(support, query)
+        scores: Tensor = self.base(query, class_means(normalised(support), labels))
         return scores
 
     def loss(self, episode: Episode) -> Tensor:

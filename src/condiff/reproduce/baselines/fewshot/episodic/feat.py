@@ -96,18 +96,18 @@ class AdaptedPrototypes(PretrainedNetwork):
         return functional.cross_entropy(self.base(self.embed(images)[0]), labels)
 
     def forward(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
-        known, asked = self.embed(support, query)
-        return self.scores(known, labels, asked)
+        support, query = self.embed(support, query)
+        return self.scores(support, labels, query)
 
-    def scores(self, known: Tensor, labels: Tensor, asked: Tensor) -> Tensor:
-        """Of queries by their features."""
-        prototypes = self.adapt(class_means(known, labels)[None])[0]
-        return -squared_distances(asked, prototypes) / self.settings.temperature
+    def scores(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
+        """Scores of the queries by their features."""
+        prototypes = self.adapt(class_means(support, labels)[None])[0]
+        return -squared_distances(query, prototypes) / self.settings.temperature
 
     def loss(self, episode: Episode) -> Tensor:
-        known, asked = self.embed(episode.support, episode.query)
-        first = functional.cross_entropy(self.scores(known, episode.labels, asked), episode.truth)
-        rows, truth = torch.cat([known, asked]), torch.cat([episode.labels, episode.truth])
+        support, query = self.embed(episode.support, episode.query)
+        first = functional.cross_entropy(self.scores(support, episode.labels, query), episode.truth)
+        rows, truth = torch.cat([support, query]), torch.cat([episode.labels, episode.truth])
         centres = torch.stack(
             [self.adapt(rows[truth == label][None])[0].mean(0) for label in range(int(truth.max()) + 1)]
         )

@@ -91,9 +91,9 @@ class WeightGenerator(PretrainedNetwork):
         """Logits of features by weights."""
         return self.scale * (normalised(rows) @ normalised(weights).mT + self.bias)
 
-    def generated(self, known: Tensor, labels: Tensor, left_out: Tensor | None = None) -> Tensor:
+    def generated(self, support: Tensor, labels: Tensor, left_out: Tensor | None = None) -> Tensor:
         """Weights of a task's classes, (ways, features), without attention to the base classes ``left_out``."""
-        rows = normalised(known)
+        rows = normalised(support)
         affinity = self.attention_scale * normalised(self.asking(rows)) @ normalised(self.keys).mT
         if left_out is not None:
             affinity = affinity.index_fill(1, left_out, -torch.inf)
@@ -104,15 +104,15 @@ class WeightGenerator(PretrainedNetwork):
         return functional.cross_entropy(self.logits(self.embed(images)[0], self.weights), labels)
 
     def forward(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
-        known, asked = self.embed(support, query)
-        return self.logits(asked, self.generated(known, labels))
+        support, query = self.embed(support, query)
+        return self.logits(query, self.generated(support, labels))
 
     def loss(self, episode: Episode) -> Tensor:
         assert episode.others is not None and episode.other_classes is not None
-        known, asked, others = self.fixed(episode.support, episode.query, episode.others)
-        made = self.generated(known, episode.labels, episode.classes)
-        # A base class that plays a novel one is known by its generated weights alone.
-        logits = self.logits(torch.cat([asked, others]), torch.cat([self.weights, made]))
+        support, query, others = self.fixed(episode.support, episode.query, episode.others)
+        made = self.generated(support, episode.labels, episode.classes)
+        # A base class that plays a novel one is represented by its generated weights alone.
+        logits = self.logits(torch.cat([query, others]), torch.cat([self.weights, made]))
         hidden = logits.index_fill(1, episode.classes, -torch.inf)
         return functional.cross_entropy(hidden, torch.cat([len(self.weights) + episode.truth, episode.other_classes]))
 

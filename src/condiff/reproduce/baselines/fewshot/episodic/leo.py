@@ -166,27 +166,27 @@ class LatentNetwork(PretrainedNetwork):
         return functional.cross_entropy(self.base(self.embed(images)[0]), labels)
 
     def forward(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
-        known, asked = self.fixed(support, query)
-        return self.logits(asked, self.adapted(known, labels).weights, labels)
+        support, query = self.fixed(support, query)
+        return self.logits(query, self.adapted(support, labels).weights, labels)
 
     def loss(self, episode: Episode) -> Tensor:
-        known, asked = self.fixed(episode.support, episode.query)
-        weights, divergence, moved = self.adapted(known, episode.labels)
-        found = functional.cross_entropy(self.logits(asked, weights, episode.labels), episode.truth)
+        support, query = self.fixed(episode.support, episode.query)
+        weights, divergence, moved = self.adapted(support, episode.labels)
+        found = functional.cross_entropy(self.logits(query, weights, episode.labels), episode.truth)
         return found + self.settings.divergence * divergence + self.settings.code_penalty * moved + self.penalty()
 
     def logits(self, rows: Tensor, weights: Tensor, labels: Tensor) -> Tensor:
         """Logits of features, (n, ways), by the weights of the labelled images."""
         return self.dropped(rows) @ class_means(weights, labels).mT
 
-    def adapted(self, known: Tensor, labels: Tensor) -> Adapted:
+    def adapted(self, support: Tensor, labels: Tensor) -> Adapted:
         """Encode the labelled images and take all steps; in training, as functions of what is learnt."""
 
         def support_loss(weights: Tensor) -> Tensor:
-            return functional.cross_entropy(self.logits(known, weights, labels), labels, reduction="sum")
+            return functional.cross_entropy(self.logits(support, weights, labels), labels, reduction="sum")
 
         with torch.enable_grad():  # tests descend on the support too
-            begun, divergence = self.drawn(self.codes(known, labels))
+            begun, divergence = self.drawn(self.codes(support, labels))
             latents, weights = begun, self.decoded(begun, labels)
             for _ in range(self.settings.steps):
                 (slope,) = torch.autograd.grad(support_loss(weights), latents, create_graph=self.training)
@@ -199,10 +199,10 @@ class LatentNetwork(PretrainedNetwork):
             weights = weights.detach()
         return Adapted(weights, divergence, functional.mse_loss(begun, latents.detach()))
 
-    def codes(self, known: Tensor, labels: Tensor) -> Tensor:
+    def codes(self, support: Tensor, labels: Tensor) -> Tensor:
         """The law of each labelled image's code, (points, 2 latents): that of its class."""
-        encoded = self.encode(self.dropped(known))
-        shape = (len(known), len(known), encoded.shape[1])
+        encoded = self.encode(self.dropped(support))
+        shape = (len(support), len(support), encoded.shape[1])
         pairs = torch.cat([encoded[:, None].expand(shape), encoded[None].expand(shape)], dim=-1)
         return class_means(self.relate(pairs).mean(1), labels)[labels]
 
@@ -210,7 +210,7 @@ class LatentNetwork(PretrainedNetwork):
         """Weights drawn for each code, (points, features)."""
         law = self.decode(latents)
         ways = int(labels.max()) + 1
-        # A decoder that says nothing gives weights as Glorot's law draws them.
+        # A decoder whose output is zero gives weights as Glorot's law draws them.
         return self.drawn(law, math.sqrt(2 / (law.shape[-1] // 2 + ways)))[0]
 
     def drawn(self, law: Tensor, usual: float = 0.0) -> tuple[Tensor, Tensor]:

@@ -45,7 +45,7 @@ class MatchingNet(EpisodicMethod):
     scale
         s: 100 in the code of Chen et al. (wyharveychen/CloserLookFewShot), 1 in the article.
     steps
-        Of f; None is as many as there are labelled points, as in that code.
+        Of f; None for the number of labelled points, as in that code.
     """
 
     training: MetaTraining = _SCHEDULE
@@ -74,26 +74,26 @@ class MatchingNetwork(EpisodicNetwork):
         self.context = nn.LSTM(width, width, bidirectional=True)
         self.reader = nn.LSTMCell(2 * width, width)
 
-    def support_context(self, known: Tensor) -> Tensor:
+    def support_context(self, support: Tensor) -> Tensor:
         """Each labelled point's g, (labelled, features)."""
-        read: Tensor = self.context(known)[0]
+        read: Tensor = self.context(support)[0]
         there, back = read.chunk(2, dim=-1)
-        return known + there + back
+        return support + there + back
 
-    def query_context(self, asked: Tensor, context: Tensor) -> Tensor:
+    def query_context(self, query: Tensor, context: Tensor) -> Tensor:
         """Each query's f, (queries, features); queries do not see each other."""
-        hidden, cell = asked, torch.zeros_like(asked)
+        hidden, cell = query, torch.zeros_like(query)
         for _ in range(self.steps or len(context)):
             read = (hidden @ context.mT).softmax(-1) @ context
-            hidden, cell = self.reader(torch.cat([asked, read], dim=-1), (hidden, cell))
-            hidden = hidden + asked
+            hidden, cell = self.reader(torch.cat([query, read], dim=-1), (hidden, cell))
+            hidden = hidden + query
         return hidden
 
     def forward(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
         """The logarithms of probabilities."""
-        known, asked = self.embed(support, query)
-        context = self.support_context(known)
-        cosines = normalised(self.query_context(asked, context)) @ normalised(context).mT
+        support, query = self.embed(support, query)
+        context = self.support_context(support)
+        cosines = normalised(self.query_context(query, context)) @ normalised(context).mT
         return ((self.scale * cosines).softmax(-1) @ one_hot(labels) + _FLOOR).log()
 
     def loss(self, episode: Episode) -> Tensor:

@@ -89,13 +89,13 @@ class ConvexNetwork(EpisodicNetwork):
         self.scale = nn.Parameter(torch.ones(1))
 
     def forward(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
-        known, asked = self.embed(support, query)
-        kernel, members = known @ known.mT, one_hot(labels)
+        support, query = self.embed(support, query)
+        kernel, members = support @ support.mT, one_hot(labels)
         if self.settings.head == "svm":
             solution = svm_dual(kernel, members, self.settings.penalty)
         else:
             solution = ridge_dual(kernel, members, self.settings.ridge)
-        return self.scale * (asked @ known.mT) @ solution
+        return self.scale * (query @ support.mT) @ solution
 
     def loss(self, episode: Episode) -> Tensor:
         scores = self(episode.support, episode.labels, episode.query)

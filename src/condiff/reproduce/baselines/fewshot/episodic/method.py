@@ -1,4 +1,4 @@
-"""What a method that is trained on episodes is: a frozen dataclass of its settings that can build its network."""
+"""The interface of methods trained on episodes: a frozen dataclass of settings that can build its network."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class MetaTraining:
     optimiser, learning_rate, momentum, weight_decay
         As in :class:`~condiff.training.settings.Training`.
     drop_every
-        Episodes after which the learning rate is multiplied by ``decay``, again and again; None never does.
+        Episodes after which the learning rate is multiplied by ``decay``, repeatedly; None for never.
     drop_at
         Shares of the training after which it is multiplied by ``decay``, for schedules of a fixed length.
     decay
@@ -36,9 +36,9 @@ class MetaTraining:
     per_step
         Episodes whose mean loss makes a step.
     ways, shots
-        Of the episodes; None is as in the tasks that the method is trained for.
+        Of the episodes; None for those of the tasks that the method is trained for.
     queries
-        Of each class.
+        Per class.
     augment
         Random crops, flips and colours, as for backbones; turned off for Omniglot, where the authors have none.
     """
@@ -111,21 +111,21 @@ class EpisodicMethod(Method):
 
     @abstractmethod
     def build(self, image_shape: ImageShape, ways: int, shots: int, base_classes: int = 0) -> EpisodicNetwork:
-        """A network with weights that torch's global numbers draw.
+        """A network whose weights are drawn from torch's global generator.
 
         Parameters
         ----------
         image_shape
             Channels, height and width.
         ways, shots
-            Of the tasks that it is for.
+            Of the tasks that it will solve.
         base_classes
             How many there are, for methods that keep something of each.
         """
 
 
 def is_omniglot(dataset: str) -> bool:
-    """Whether settings are asked for Omniglot."""
+    """Whether the data set is Omniglot."""
     return dataset == "omniglot"
 
 
@@ -152,7 +152,7 @@ class Pretraining:
     Attributes
     ----------
     batches, batch_size
-        How many, and images in each; no batches leave the stage out.
+        How many, and images in each; with 0 batches the stage is left out.
     learning_rate
         Of Adam.
     """

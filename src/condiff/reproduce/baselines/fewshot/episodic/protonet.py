@@ -44,5 +44,5 @@ class PrototypeNetwork(EpisodicNetwork):
     """See :class:`ProtoNet`."""
 
     def forward(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
-        known, asked = self.embed(support, query)
-        return -squared_distances(asked, class_means(known, labels))
+        support, query = self.embed(support, query)
+        return -squared_distances(query, class_means(support, labels))

@@ -37,7 +37,7 @@ class Qiao(PretrainedMethod):
     .. math:: \phi(s) = \nu\big(A_2 \operatorname{relu}(A_1 \nu(s) + b_1) + b_2\big), \qquad \nu(v) = v / \|v\|,
 
     with :math:`A_1 = A_2 = I` and no shifts at first. First f is trained to classify the base classes, with a linear
-    layer that is then left behind. Then, with f fixed, :math:`\phi` is trained on base classes: each is known by a
+    layer that is then dropped. Then, with f fixed, :math:`\phi` is trained on base classes: each is represented by a
     statistic :math:`s_c` that is drawn anew, the mean of f over the class or else f of one of its images, so that
     :math:`\phi` serves for both. For a novel task :math:`s_c` is the mean over the examples.
 
@@ -54,7 +54,7 @@ class Qiao(PretrainedMethod):
     training, pretraining
         As above.
     mean_share
-        Probability that a class is known by its mean in training.
+        Probability that a class is represented by its mean in training.
     """
 
     replaceable: ClassVar[bool] = False
@@ -113,23 +113,23 @@ class PredictedWeights(PretrainedNetwork):
         return functional.cross_entropy(self.base(self.embed(images)[0]), labels)
 
     def forward(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
-        known, asked = self.embed(support, query)
-        return asked @ self.predicted(class_means(known, labels)).mT
+        support, query = self.embed(support, query)
+        return query @ self.predicted(class_means(support, labels)).mT
 
     def loss(self, episode: Episode) -> Tensor:
-        known, asked = self.fixed(episode.support, episode.query)
+        support, query = self.fixed(episode.support, episode.query)
         with torch.no_grad():
             shown = episode.classes[episode.labels]
-            self.sums.index_add_(0, shown, known)
+            self.sums.index_add_(0, shown, support)
             self.counts.index_add_(0, shown, torch.ones(len(shown)))
-            statistics = self.drawn_statistics(known, episode)
-        return functional.cross_entropy(asked @ self.predicted(statistics).mT, episode.truth)
+            statistics = self.drawn_statistics(support, episode)
+        return functional.cross_entropy(query @ self.predicted(statistics).mT, episode.truth)
 
-    def drawn_statistics(self, known: Tensor, episode: Episode) -> Tensor:
+    def drawn_statistics(self, support: Tensor, episode: Episode) -> Tensor:
         """For each class of an episode its mean or one of its examples, (ways, 64)."""
         means = self.sums[episode.classes] / self.counts[episode.classes, None]
         # Of the examples of a class, the one with the highest number; those of other classes have none.
-        examples = known[(one_hot(episode.labels).mT * (1 + torch.rand(len(known)))).argmax(-1)]
+        examples = support[(one_hot(episode.labels).mT * (1 + torch.rand(len(support)))).argmax(-1)]
         return torch.where(torch.rand(len(means), 1) < self.mean_share, means, examples)
 
     def parameter_groups(self) -> list[dict[str, Any]]:

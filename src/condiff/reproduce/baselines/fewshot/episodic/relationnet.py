@@ -81,12 +81,12 @@ class RelationNetwork(EpisodicNetwork):
 
     def forward(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
         maps = self.maps(torch.cat([support, query]))
-        known, asked = maps.split([len(support), len(query)])
-        classes = torch.einsum("nw,nchd->wchd", one_hot(labels), known)
-        shape = (len(asked), len(classes), *asked.shape[1:])
-        pairs = torch.cat([classes[None].expand(shape), asked[:, None].expand(shape)], dim=2)
+        support, query = maps.split([len(support), len(query)])
+        classes = torch.einsum("nw,nchd->wchd", one_hot(labels), support)
+        shape = (len(query), len(classes), *query.shape[1:])
+        pairs = torch.cat([classes[None].expand(shape), query[:, None].expand(shape)], dim=2)
         relations: Tensor = self.relation(pairs.flatten(0, 1))
-        return relations.view(len(asked), len(classes))
+        return relations.view(len(query), len(classes))
 
     def loss(self, episode: Episode) -> Tensor:
         scores = self(episode.support, episode.labels, episode.query)

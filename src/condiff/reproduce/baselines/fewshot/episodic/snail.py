@@ -74,11 +74,11 @@ class SequenceNetwork(EpisodicNetwork):
         self.blocks, self.out = nn.Sequential(*blocks), nn.Linear(channels, ways)
 
     def forward(self, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
-        known, asked = (self.reduce(rows) for rows in self.embed(support, query))
-        given = torch.cat([known, functional.one_hot(labels, self.ways).to(known.dtype)], dim=-1)
-        unknown = functional.pad(asked, (0, self.ways))
+        support, query = (self.reduce(rows) for rows in self.embed(support, query))
+        given = torch.cat([support, functional.one_hot(labels, self.ways).to(support.dtype)], dim=-1)
+        unknown = functional.pad(query, (0, self.ways))
         # Queries are ends of sequences of their own: they do not see each other.
-        sequences = torch.cat([given.expand(len(asked), -1, -1), unknown[:, None]], dim=1)
+        sequences = torch.cat([given.expand(len(query), -1, -1), unknown[:, None]], dim=1)
         scores: Tensor = self.out(self.blocks(sequences)[:, -1])
         return scores
 

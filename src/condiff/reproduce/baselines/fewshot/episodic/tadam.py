@@ -157,9 +157,9 @@ class ConditionedNetwork(PretrainedNetwork):
 
     def scores(self, plain: Tensor, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
         """Of queries, by the support's features without conditions."""
-        known, asked = self.conditioned(class_means(plain, labels).mean(0), support, query)
+        support, query = self.conditioned(class_means(plain, labels).mean(0), support, query)
         # Not by one product: that is inexact for near points, and its root has no slope where they are the same.
-        distances = torch.cdist(asked, class_means(known, labels), compute_mode="donot_use_mm_for_euclid_dist")
+        distances = torch.cdist(query, class_means(support, labels), compute_mode="donot_use_mm_for_euclid_dist")
         return -self.scale * distances
 
     def loss(self, episode: Episode) -> Tensor:
