@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 
 class CondiffError(Exception):
-    """Anything that the user can mend; the command line prints it as one line and exits with 2."""
+    """Anything that the user can fix; the command line prints it as one line and exits with 2."""
 
 
 class InvalidInputError(CondiffError, ValueError):

@@ -184,7 +184,7 @@ def test_kill_9_of_a_rank_ends_the_job_and_a_restart_ends_in_the_same_answer(tmp
     psutil.Process(job.pid).children()[1].kill()
     _, errors = job.communicate(timeout=600)
     assert job.returncode != 0
-    assert f"goes on from the last checkpoint in {tmp_path / 'fit'}" in errors
+    assert f"resumes from the last checkpoint in {tmp_path / 'fit'}" in errors
     assert len(json.loads(record.read_text())["losses"]) < 300
     finish(launch(2, "fit", tmp_path / "shards", tmp_path / "fit", *options))
     asked = Fit(Network(layers=3), Training(epochs=300, patience=300))

@@ -320,7 +320,7 @@ def test_labels_that_are_all_minus_one(condiff: Run, tmp_path: Path) -> None:
 def test_infinity_is_an_error_that_names_its_row(condiff: Run, tmp_path: Path) -> None:
     table = write_rows(tmp_path / "t.csv", [{"x": "inf" if i == 6 else i / 7, "kind": i % 2} for i in range(20)])
     failed = condiff("fit", table, "--target", "kind", "--out", tmp_path / "m")
-    failed.assert_failed("column 'x', row 7: 'inf' is infinite: mend the cell or leave it empty")
+    failed.assert_failed("column 'x', row 7: 'inf' is infinite: fix the cell or leave it empty")
 
 
 # ---- settings ----------------------------------------------------------------------------------------------------

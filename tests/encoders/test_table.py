@@ -216,7 +216,7 @@ def test_a_wild_cell_at_prediction_is_cut_and_said() -> None:
     "cells", [["1", "inf", "3"], ["1,5", "-Infinity", "3,5"], [1.0, np.inf, 3.0], ["1", "1e999", "3"]]
 )
 def test_infinity_is_an_error_and_not_missing(cells: list[Any]) -> None:
-    with pytest.raises(InvalidInputError, match=r"column 'a', row 2: '.*' is infinite: mend the cell"):
+    with pytest.raises(InvalidInputError, match=r"column 'a', row 2: '.*' is infinite: fix the cell"):
         TableEncoder().fit({"a": cells})
     with pytest.raises(InvalidInputError, match="is infinite"):
         TableEncoder().fit({"a": ["1,0", "2,5", "4,5"] if "," in str(cells[0]) else [1.0, 2.5, 4.5]}).transform(

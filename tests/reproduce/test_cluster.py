@@ -96,5 +96,5 @@ def test_no_scheduler_no_worker_and_other_versions_are_said(tmp_path, monkeypatc
         monkeypatch.setattr(module, "_SECONDS_TO_ANSWER", 60)
         cluster.add_worker()
         monkeypatch.setattr("condiff.__version__", "0.0.0")
-        with pytest.raises(InvalidInputError, match=r"but here is condiff 0\.0\.0"):
+        with pytest.raises(InvalidInputError, match=r"but this process has condiff 0\.0\.0"):
             cluster_pool(cluster.address).__enter__()

@@ -574,7 +574,7 @@ def _refuse(column: Column, bad: list[int], wanted: str, where: str, before: int
     infinite = wanted == "a number" and NumberForm().read(np.array([cell], dtype=TEXT))[0][0] in (math.inf, -math.inf)
     problem = "is infinite" if infinite else f"is not {wanted}, as the model needs"
     place = f"{where}, column {column.name!r}, row {before + bad[0] + 1}"
-    raise InvalidInputError(f"{place}: {cell!r} {problem}: mend the cell or leave it empty")
+    raise InvalidInputError(f"{place}: {cell!r} {problem}: fix the cell or leave it empty")
 
 
 def _rows(count: int) -> str:

@@ -152,7 +152,7 @@ def cached_features(
     found = _read_rows(path, count, network.out_features)
     if found is not None:
         return found
-    # Block by block, so that a long embedding that was stopped goes on where it was.
+    # Block by block, so that a long embedding that was stopped resumes where it was.
     folder, blocks = path.with_suffix(".blocks"), []
     for start in range(0, count, BLOCK):
         span, block_path = range(start, min(start + BLOCK, count)), folder / f"{start:08d}.npy"

@@ -219,8 +219,8 @@ def _records(path: Path, form: TextForm) -> Iterator[tuple[int, list[str]]]:
         except (csv.Error, UnicodeDecodeError) as error:
             if str(error) == "unexpected end of data":
                 line = start - len(last)
-                raise InvalidFileError(f"{path}, line {line}: is a quote left open? mend the line") from error
-            raise InvalidFileError(f"{path}, line {start}: {error}: mend the line") from error
+                raise InvalidFileError(f"{path}, line {line}: is a quote left open? fix the line") from error
+            raise InvalidFileError(f"{path}, line {start}: {error}: fix the line") from error
 
 
 def _wrong_width(
@@ -229,7 +229,7 @@ def _wrong_width(
     quote = "; is a quote left open?" if many_lines else ""
     return InvalidFileError(
         f"{path}, line {line}: {len(row)} cell{'s' * (len(row) != 1)} where the header has {len(header)}: "
-        f"mend the line (a cell that holds the delimiter {delimiter!r} needs quotes){quote}"
+        f"fix the line (a cell that holds the delimiter {delimiter!r} needs quotes){quote}"
     )
 
 

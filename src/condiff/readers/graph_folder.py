@@ -113,7 +113,7 @@ def _numbers(path: Path, line: int, names: list[str], cells: list[str]) -> NDArr
         if as_number(cell) is None:
             state = f"{cell!r}, which is not a finite number" if cell else "empty"
             raise InvalidFileError(
-                f"{path}, line {line}, column {name!r} is {state}: features are numbers; mend the cell, or turn a "
+                f"{path}, line {line}, column {name!r} is {state}: features are numbers; fix the cell, or turn a "
                 "column of text into one column of 0 and 1 for each of its values"
             )
     return values

@@ -137,7 +137,7 @@ def _read_edges(path: Path, series: Path, days: tuple[str, ...], names: tuple[st
             )
         day = row.get("day", "")
         if "day" in row and day not in days:
-            raise InvalidFileError(f"{path}, line {line}: {series.name} has no day {day!r}: mend it, or drop the line")
+            raise InvalidFileError(f"{path}, line {line}: {series.name} has no day {day!r}: fix it, or drop the line")
         edge = region[row["source"]], region[row["target"]]
         found[day][edge] = max(weight, found[day].get(edge, 0.0))
     if not found:

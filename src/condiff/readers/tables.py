@@ -185,7 +185,7 @@ def _checked(values: NDArray[Any] | None, where: str) -> NDArray[Any]:
         raise InvalidInputError(f"{where} holds dates: a target is a class or a number; choose another column")
     if values.dtype != object and np.isinf(values).any():
         row = int(np.flatnonzero(np.isinf(values))[0]) + 1
-        raise InvalidInputError(f"{where} is infinite in row {row}: mend that cell or leave it empty")
+        raise InvalidInputError(f"{where} is infinite in row {row}: fix that cell or leave it empty")
     if not observed(values).any():
         raise InvalidInputError(f"{where} is empty in every row: fill it for the rows whose answer you know")
     return values

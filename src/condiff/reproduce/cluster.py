@@ -21,7 +21,7 @@ _alone = threading.Lock()
 
 @contextmanager
 def cluster_pool(address: str) -> Iterator[Executor]:
-    """The workers that a Dask scheduler knows, now or later; their packages must be those of this process.
+    """The workers of a Dask scheduler, now or later; their packages must be those of this process.
 
     A job whose worker dies is run again by another one; only a job that has lost several workers is given up.
 
@@ -52,7 +52,7 @@ def cluster_pool(address: str) -> Iterator[Executor]:
 
 
 class _ClusterExecutor(Executor):
-    """Submit work such that each worker does one piece of it at a time."""
+    """Submit work so that each worker does one piece of it at a time."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
@@ -91,7 +91,7 @@ def _check_workers(client: Any, address: str) -> None:
     for worker, versions in found.items():
         if versions != here:
             raise InvalidInputError(
-                f"worker {worker} has {versions}, but here is {here}: results would differ, so install the same there"
+                f"worker {worker} has {versions}, but this process has {here}: install the same there"
             )
 
 

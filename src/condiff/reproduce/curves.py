@@ -1,4 +1,4 @@
-"""ROC and precision-recall curves at fixed places, so that curves of many runs can be averaged and kept as numbers."""
+"""ROC and precision-recall curves at fixed positions, so that curves of many runs can be averaged and stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo: handwritten digits with a few labels per class, COIN beside what a user would try instead."""
+"""The demo: handwritten digits with a few labels per class, COIN beside what a user might try instead."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TIME_LABELS = (1, 5)
 
 def _methods() -> dict[str, ClassifierMixin]:
     # Without folds the fit is several times faster. They serve the probabilities, and may shorten the diffusion where
-    # held-out labels ask for it, which on the digits they hardly do; benchmarks/defaults.py has the plain defaults.
+    # held-out labels favour it, which they hardly do on the digits; benchmarks/defaults.py has the plain defaults.
     return {
         "COIN": COINClassifier(folds=0),
         "network alone": COINClassifier(layers=0, folds=0),
@@ -53,7 +53,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Job:
-    """What one process works on at a time: one draw of labels, for all methods or for all times."""
+    """A job of one process: one draw of labels, for all methods or for all times."""
 
     labels: int
     draw: int
@@ -79,7 +79,7 @@ def run_job(job: Job) -> list[Run]:
     hidden = labels < 0
     runs = []
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # sklearn's solvers that have not converged are judged as they are
+        warnings.simplefilter("ignore")  # scikit-learn's solvers count even if they have not converged
         if job.times:
             chosen = COINClassifier(folds=0).fit(X, labels)
             for time in TIMES:
@@ -97,7 +97,7 @@ def run_job(job: Job) -> list[Run]:
 
 
 def draw_labels(y: NDArray[np.int64], per_class: int, draw: int) -> NDArray[np.int64]:
-    """All labels hidden (-1) but ``per_class`` of each class, drawn by the seed ``draw``."""
+    """All labels hidden (-1) except ``per_class`` of each class, drawn with the seed ``draw``."""
     generator = np.random.default_rng(draw)
     labels = np.full(len(y), -1)
     for label in np.unique(y):

@@ -1,4 +1,4 @@
-"""How COIN's output comes about on a plane: u(x, 0), u(x, T-1) and u(x, T), and its flow over the graph."""
+"""How COIN's output evolves on a plane: u(x, 0), u(x, T-1) and u(x, T), and its flow over the graph."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 
 PLANES = ("two moons", "two circles")
 _POINTS, _LABELS_PER_CLASS = 400, 3
-# A fit that goes on teaches the network what the diffusion knows; stopped early, one sees the part of each.
+# A long fit teaches the network what the diffusion knows; an early stop shows the part of each.
 _WIDTH, _EPOCHS = 64, 16
 # Degrees of freedom that the diffusion leaves: little more than the two shapes.
 _DIMENSION = 4.0

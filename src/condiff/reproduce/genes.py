@@ -1,4 +1,4 @@
-"""Which alterations lead a network that was fitted to all patients, by exact integrated gradients."""
+"""Which alterations matter most to a network fitted on all patients, by exact integrated gradients."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Alteration:
     gene, kind
         Which one.
     effect, spread
-        What it adds to the output of a patient, in the mean over all patients; mean and standard deviation over the
-        initialisations. Above zero it speaks for class 1.
+        What it adds to the output of a patient, on average over all patients; mean and standard deviation over the
+        initialisations. Above zero it favours class 1.
     patients
         How many have it.
     """
@@ -55,7 +55,7 @@ def leading_alterations(
     table
         The patients.
     number
-        How many alterations to give, the largest effect first, whichever its sign.
+        How many alterations to return, the largest effect first, whatever its sign.
     inits
         Networks to average, with the seeds 0, 1, ...
     training

@@ -25,8 +25,8 @@ class Peak:
 def peak_memory() -> Iterator[Peak]:
     """Measure how far the process's resident memory rises above where it stood before.
 
-    Linux can forget the highest mark, so each piece of work is measured by itself. Elsewhere the mark is the process's
-    own, and work that stays below an earlier peak shows as 0.
+    Linux can reset the high-water mark, so each piece of work is measured by itself. Elsewhere the mark is the whole
+    process's, and work that stays below an earlier peak shows as 0.
     """
     peak = Peak()
     _give_back()
@@ -43,10 +43,10 @@ def peak_memory() -> Iterator[Peak]:
 
 
 def _give_back() -> None:
-    """Return freed memory to the system: work that found it at hand would seem to need none."""
+    """Return freed memory to the system: work that reused it would seem to need none."""
     gc.collect()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:  # glibc's alone
+    if trim is not None:  # glibc only
         trim(0)
 
 

@@ -1,4 +1,4 @@
-"""Stores of the first layout, brought to the second: conditions were spelled in the names of data sets there.
+"""Migrates stores of the first layout, which spelled conditions in the names of data sets, to the second.
 
 Names are parsed here and nowhere else, once for each file.
 """
@@ -62,7 +62,7 @@ def split_name(task: str, name: str, command: str = "") -> tuple[str, Condition]
 
 
 def migrate(connection: sqlite3.Connection, create: Callable[[], None]) -> None:
-    """Bring the runs of the first layout to the second, within the transaction of the caller.
+    """Move the runs of the first layout to the second, within the caller's transaction.
 
     Parameters
     ----------

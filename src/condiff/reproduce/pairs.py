@@ -1,4 +1,4 @@
-"""Methods compared split by split: what is common to a split, such as a lucky training set, cancels."""
+"""Methods compared split by split: what a split has in common, such as a lucky training set, cancels out."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Pair:
     Attributes
     ----------
     task, dataset, condition, metric
-        What both were run on, and what of it is compared.
+        What both were run on, and the metric to compare.
     reference, method, settings
         The two methods, and the settings of the second.
     splits

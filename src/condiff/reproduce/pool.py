@@ -45,7 +45,7 @@ def usual_jobs() -> int:
 def _start() -> None:
     import torch
 
-    # Several threads under load get in each other's way.
+    # Several threads slow each other down under load.
     torch.set_num_threads(1)
     # Ctrl-C reaches every process of a terminal; the parent is the one that answers it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -55,6 +55,6 @@ def _start() -> None:
 
 
 def _end_with(sentinel: int) -> None:
-    """A worker whose parent was killed would wait for work for ever."""
+    """A worker whose parent was killed would wait for work forever."""
     multiprocessing.connection.wait([sentinel])
     os._exit(1)

@@ -1,4 +1,4 @@
-"""The folder that a sweep leaves behind: its store, and what people read of it."""
+"""The folder of a sweep: its store, and the files that people read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STORE = "runs.sqlite"
 
 
 def headline(runs: Sequence[Run], metrics: Sequence[str]) -> list[Row]:
-    """The rows of these metrics; what else a run measured stays in the store."""
+    """The rows of these metrics; other metrics stay in the store."""
     return [row for row in summarise(runs) if row.metric in metrics]
 
 
@@ -30,7 +30,7 @@ def write_results(
     splits: Sequence[dict[str, Any]] = (),
     texts: Mapping[str, str] | None = None,
 ) -> list[Path]:
-    """Write the summary as JSON, CSV, Markdown and LaTeX, with what made it; each file whole or not at all.
+    """Write the summary as JSON, CSV, Markdown and LaTeX, with what made it; each file complete or not at all.
 
     Parameters
     ----------

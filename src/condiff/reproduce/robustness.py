@@ -14,7 +14,7 @@ from condiff.estimators import COINClassifier
 from condiff.reproduce.demo import draw_labels
 from condiff.theory.smoothing import SmoothedClassifier
 
-#: By name: the diffusion layers, and whether noisy copies of the labelled digits are learned from too.
+#: By name: the diffusion layers, and whether noisy copies of the labelled digits are used in training.
 METHODS: dict[str, tuple[Any, bool]] = {
     "network": (0, False),
     "COIN": ("auto", False),

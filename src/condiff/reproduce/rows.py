@@ -1,4 +1,4 @@
-"""A row of a summary: what a method reached under one condition, by one metric, beside the published value.
+"""A row of a summary: a method's result under one condition, by one metric, beside the published value.
 
 Tables, figures, reports and ``summary.json`` are all made of these rows, and one function writes their values.
 """
@@ -27,7 +27,7 @@ class Spread(StrEnum):
 
 @dataclass(frozen=True)
 class Row:
-    """What a method reached under one condition, by one metric.
+    """A method's result under one condition, by one metric.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Row:
     condition
         What else distinguishes the runs: see the protocols for what is in it.
     settings
-        The method's settings; runs under other settings have a row of their own.
+        The method's settings; runs with other settings have a row of their own.
     mean
         Over the splits, or over the tasks. None where it is not a finite number, here and below.
     std
@@ -98,7 +98,7 @@ class Row:
 
     @property
     def title(self) -> str:
-        """How headings name the data set and the condition."""
+        """The data set and the condition, for headings."""
         return dataset_title(self.task, self.dataset, self.condition)
 
     @property
@@ -150,7 +150,7 @@ def describe(task: str, dataset: str, condition: Condition = NO_CONDITION) -> tu
 
 
 def dataset_title(task: str, dataset: str, condition: Condition = NO_CONDITION) -> str:
-    """How headings name a data set under a condition."""
+    """A data set under a condition, for headings."""
     return ", ".join(describe(task, dataset, condition))
 
 

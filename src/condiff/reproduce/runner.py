@@ -1,4 +1,4 @@
-"""Run what the store does not hold yet, on any executor, and keep each run as soon as it is there."""
+"""Run what is not yet in the store, on any executor, and store each run as soon as it is finished."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from condiff.reproduce.store import Store
 
 
 class Job(Protocol):
-    """One run to be made: it can be pickled, and says under which key its run is held."""
+    """One run to make: it can be pickled, and has the key of its run."""
 
     @property
     def key(self) -> Key: ...
@@ -31,7 +31,7 @@ class Progress:
     run: Run
     done: int
     total: int
-    #: Of these, how many were held before this sweep began.
+    #: How many of these were stored before this sweep began.
     held: int
 
 
@@ -43,25 +43,25 @@ def sweep(
     *,
     ahead: int = 64,
 ) -> Iterator[Progress]:
-    """Yield every run of ``jobs`` as it is there; those that the store holds come first and cost nothing.
+    """Yield every run of ``jobs`` as it finishes; stored ones come first and cost nothing.
 
     Parameters
     ----------
     jobs
-        What to run, in the order in which it should be begun.
+        What to run, in the order in which to start.
     store
-        Where runs are kept; each is written before it is yielded.
+        Where runs are stored; each is written before it is yielded.
     executor
         Any ``concurrent.futures.Executor``: a process pool, Dask's ``client.get_executor()``, MPI's pool.
     made
         What made the runs (versions, date), kept beside each.
     ahead
-        How many jobs are handed over before their turn.
+        How many jobs to submit ahead of time.
 
     Raises
     ------
     CondiffError
-        If workers die, or once all else is done, if runs failed.
+        If workers die; or, after everything else is done, if runs failed.
     """
     held = store.find(job.key for job in jobs)
     done, first = 0, len(held)
@@ -83,8 +83,8 @@ def sweep(
                 run = future.result()
             except BrokenExecutor as error:
                 raise CondiffError(
-                    "a worker process died, perhaps for want of memory; what was finished is kept, and the same "
-                    "command goes on from there (try fewer --jobs)"
+                    "a worker process died, perhaps for lack of memory; finished runs are kept, and the same "
+                    "command resumes from there (try fewer --jobs)"
                 ) from error
             except Exception as error:
                 failures.append((job, error))

@@ -21,7 +21,7 @@ from condiff.reproduce.published import group
 from condiff.reproduce.rows import Row, Spread, describe, labels, method_place
 from condiff.reproduce.runs import Condition
 
-# More methods than this with other numbers of runs than the rest make no sentence.
+# With more exceptions than this to the usual number of runs, a sentence does not list them.
 _MOST_EXCEPTIONS = 6
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -38,7 +38,7 @@ _LATEX = {
 
 @dataclass(frozen=True)
 class Line:
-    """A method's line: how it is called there, and its group in the paper's table (empty where it is not in it)."""
+    """A method's line: its label, and its group in the paper's table (empty if it has none)."""
 
     label: str
     method: str
@@ -56,7 +56,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Grid:
-    """The rows of one task by line and column; where something was not measured there is no cell."""
+    """The rows of one task by line and column; what was not measured has no cell."""
 
     task: str
     lines: list[Line]
@@ -68,7 +68,7 @@ class Grid:
         return self.cells.get((line.label, column))
 
     def is_best(self, row: Row, column: Column) -> bool:
-        """Whether a row's mean is the best of its column as it is printed: all that print the same share the honour."""
+        """Whether a row's mean is the best of its column as it is printed: all that print the same count as best."""
         return row.mean is not None and column.metric.text(row.mean) == self.best(column)
 
     def best(self, column: Column) -> str:

@@ -58,7 +58,7 @@ def read_alterations(path: Path, lowest: int, highest: float) -> Alterations:
             place = int(wrong.argmax())
             limits = f"from {lowest} to {highest}" if np.isfinite(highest) else f"from {lowest} on"
             found = f"{genes[place]} is {cells[place + 1]!r}"
-            raise InvalidInputError(f"{path}, line {line}: gene {found}, not a whole number {limits}: mend the cell")
+            raise InvalidInputError(f"{path}, line {line}: gene {found}, not a whole number {limits}: fix the cell")
         columns.append(np.flatnonzero(row))
         values.append(row[columns[-1]])
     if not patients:
@@ -141,7 +141,7 @@ def _responses(path: Path) -> Iterator[tuple[str, str, int]]:
     for line, cells in records:
         number = as_number(cells[value])
         if number not in (0, 1):
-            raise InvalidInputError(f"{path}, line {line}: the response is {cells[value]!r}, not 0 or 1: mend it")
+            raise InvalidInputError(f"{path}, line {line}: the response is {cells[value]!r}, not 0 or 1: fix it")
         yield f"{path}, line {line}", cells[name], int(number)
 
 

@@ -221,7 +221,7 @@ def _checked_values(source: Any) -> NDArray[np.float64]:
     infinite = np.argwhere(np.isinf(values))
     if infinite.size:
         day, region = infinite[0]
-        raise InvalidInputError(f"the value of region {region} on day {day} is infinite: mend it, or write NaN")
+        raise InvalidInputError(f"the value of region {region} on day {day} is infinite: fix it, or write NaN")
     return values
 
 

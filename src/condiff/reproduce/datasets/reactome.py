@@ -89,7 +89,7 @@ def _parts(path: Path) -> dict[str, list[str]]:
     parts: dict[str, list[str]] = defaultdict(list)
     for where, cells in _lines(path):
         if len(cells) != 2:
-            raise InvalidInputError(f"{where}: {len(cells)} cells, not a pathway and its part: mend the line")
+            raise InvalidInputError(f"{where}: {len(cells)} cells, not a pathway and its part: fix the line")
         whole, part = cells
         if _HUMAN in whole:
             parts[whole].append(part)
@@ -116,7 +116,7 @@ def _members(path: Path) -> dict[str, list[str]]:
     members: dict[str, list[str]] = {}
     for where, cells in _lines(path):
         if len(cells) < 4:
-            raise InvalidInputError(f"{where}: {len(cells)} cells, not name, identifier, kind and genes: mend the line")
+            raise InvalidInputError(f"{where}: {len(cells)} cells, not name, identifier, kind and genes: fix the line")
         members.setdefault(cells[1], []).extend(cells[3:])
     return members
 

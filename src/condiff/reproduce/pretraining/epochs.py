@@ -1,6 +1,6 @@
-"""Training in epochs: one loop for any network and objective, which goes on where it was stopped.
+"""Training in epochs: one loop for any network and objective, which resumes where it was stopped.
 
-Everything random in an epoch comes from a generator that the seed and the epoch's number make, so nothing of it has to
+Everything random in an epoch comes from a generator made from the seed and the epoch's number, so its state need not
 be stored: a training that was stopped and one that was not end with the same bytes.
 """
 
@@ -79,12 +79,12 @@ def fit_in_epochs(
     on_step: Callable[[int, int, float], None] | None = None,
     on_epoch: Callable[[dict[str, Any]], None] | None = None,
 ) -> Record:
-    """Train a network, in place, with a checkpoint after every epoch; go on where ``folder`` left off.
+    """Train a network, in place, with a checkpoint after every epoch; resume where ``folder`` left off.
 
     Parameters
     ----------
     network, objective
-        What is trained, and for what; freshly made, also when the training goes on.
+        The network to train, and its objective; freshly made, even when a training is resumed.
     described
         JSON values from which the network can be made again.
     validate
@@ -94,7 +94,7 @@ def fit_in_epochs(
     folder
         Where the checkpoints go; it must be absent, empty, or hold the same training.
     data
-        JSON values that settle the data, stored and compared when the training goes on.
+        JSON values that determine the data, stored and compared when a training is resumed.
     on_step
         Called with the epoch, the steps done in it and the last loss.
     on_epoch

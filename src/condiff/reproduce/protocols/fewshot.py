@@ -207,7 +207,7 @@ class FewShot(Protocol):
         except BrokenExecutor as error:
             raise CondiffError(
                 "a training process died, perhaps for want of memory; what was finished is kept, and the same command "
-                "goes on from there (try fewer --jobs)"
+                "resumes from there (try fewer --jobs)"
             ) from error
 
     def describe(self, dataset: str, condition: Condition) -> tuple[str, ...]:

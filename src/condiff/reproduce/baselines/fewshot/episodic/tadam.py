@@ -125,7 +125,7 @@ class ConditionedNetwork(PretrainedNetwork):
         self.base = nn.Linear(64, base_classes)
         self.scale = nn.Parameter(torch.full((1,), settings.scale))
         self.conditions = nn.ModuleList(Conditioning(64, settings.layers) for _ in self.encoder.blocks)
-        # Kept with the weights, so that a training that was stopped goes on with the right probability.
+        # Kept with the weights, so that a training that was stopped resumes with the right probability.
         self.register_buffer("seen", torch.zeros((), dtype=torch.int64))
 
     @property
