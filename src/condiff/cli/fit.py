@@ -217,7 +217,7 @@ def _by_code(shares: str | dict[str, float] | None, classes: Sequence[Label]) ->
 
 
 def _score(model: COINClassifier | COINRegressor, classes: Sequence[Label]) -> dict[str, Any]:
-    """What the score of held-out labels is to be compared with, and the score of every class.
+    """The baseline to compare the held-out score with, and the score of every class.
 
     ``better`` says whether it is better by more than two standard errors, or may be chance.
     """

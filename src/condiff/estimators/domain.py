@@ -66,7 +66,7 @@ class FeatureMap:
         return cls(mean, scale, components, offset, unit)
 
     def scaled(self, rows: Any) -> Any:
-        """What distances are measured on, in the precision of the rows."""
+        """The features to measure distances on, in the precision of the rows."""
         if self.mean is None:
             return rows
         out = np.empty(rows.shape, rows.dtype if rows.dtype == np.float32 else np.float64)
@@ -75,7 +75,7 @@ class FeatureMap:
         return out
 
     def inputs(self, rows: Any, dtype: type[np.floating[Any]] = np.float64) -> NDArray[Any]:
-        """What the base network reads, always dense."""
+        """The base network's inputs, always dense."""
         width = rows.shape[1] if self.components is None else self.components.shape[1]
         out = np.empty((rows.shape[0], width), dtype)
         for here in slices(rows.shape[0]):

@@ -116,7 +116,7 @@ class ArrowColumns:
 
     @property
     def source(self) -> str:
-        """What a message calls the table."""
+        """The table's name in messages."""
         return str(self.path)
 
     @property

@@ -73,7 +73,7 @@ class Columns(Protocol):
 
     @property
     def source(self) -> str:
-        """What a message calls the table."""
+        """The table's name in messages."""
         ...
 
     @property

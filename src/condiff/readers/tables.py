@@ -56,7 +56,7 @@ class Table:
 
     @property
     def source(self) -> str:
-        """What a message calls the table."""
+        """The table's name in messages."""
         return str(self.path)
 
     @property

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Alteration:
-    """What a kind of alteration of a gene does to the output.
+    """The effect of one kind of alteration of a gene on the output.
 
     Parameters
     ----------

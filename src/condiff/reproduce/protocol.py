@@ -158,7 +158,7 @@ class Protocol(ABC):
 
     @abstractmethod
     def problem(self, case: Case, seed: int, split: Any) -> Any:
-        """What a method may see."""
+        """The problem as a method sees it."""
 
     @abstractmethod
     def solve(self, job: Job, problem: Any) -> Any:

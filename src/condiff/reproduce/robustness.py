@@ -32,7 +32,7 @@ _RADII = np.linspace(0.0, 2.25, 46)
 
 @dataclass(frozen=True)
 class Protocol:
-    """What all curves share.
+    """The settings that all curves share.
 
     Attributes
     ----------

@@ -19,7 +19,7 @@ from condiff.reproduce.runs import NO_CONDITION, Condition
 
 
 class Spread(StrEnum):
-    """What stands beside a mean, after the ±."""
+    """The kind of spread beside a mean, after the ±."""
 
     DEVIATION = "standard deviation"
     INTERVAL = "95 % interval"
@@ -78,12 +78,12 @@ class Row:
 
     @property
     def spread(self) -> float | None:
-        """What stands beside the mean: the interval over tasks or the standard deviation over runs."""
+        """The spread beside the mean: the interval over tasks or the standard deviation over runs."""
         return self.interval if self.spread_kind is Spread.INTERVAL else self.std
 
     @property
     def noun(self) -> Literal["run", "task"]:
-        """What one of ``runs`` is called."""
+        """The word for one of ``runs``."""
         return "task" if self.spread_kind is Spread.INTERVAL else "run"
 
     @property
@@ -162,7 +162,7 @@ def published_as(task: str, dataset: str, condition: Condition = NO_CONDITION) -
 
 
 class Labelled(Protocol):
-    """What has a label: a row, or a pair of methods."""
+    """Anything with a method and settings: a row, or a pair of methods."""
 
     @property
     def task(self) -> str: ...
@@ -186,7 +186,7 @@ def labels(rows: Sequence[Labelled]) -> list[str]:
 
 
 def paper_order(row: Row) -> tuple[Any, ...]:
-    """What to sort rows by: the paper's order, then others by name, then settings by size."""
+    """The sort key of rows: the paper's order, then others by name, then settings by size."""
     return (
         _place(row.task, tasks()),
         dataset_place(row.task, row.dataset, row.condition),
@@ -196,13 +196,13 @@ def paper_order(row: Row) -> tuple[Any, ...]:
 
 
 def dataset_place(task: str, dataset: str, condition: Condition = NO_CONDITION) -> tuple[Any, ...]:
-    """What to sort data sets by: the paper's order, then others by name and condition."""
+    """The sort key of data sets: the paper's order, then others by name and condition."""
     papers = published_as(task, dataset, condition)
     return (*_place(papers[0] if papers else dataset, datasets(task)), dataset, comparable(condition))
 
 
 def method_place(task: str, method: str) -> tuple[int, str]:
-    """What to sort methods by: the paper's order, then others by name."""
+    """The sort key of methods: the paper's order, then others by name."""
     return _place(method, [each.name for each in methods(task)])
 
 

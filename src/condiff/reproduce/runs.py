@@ -116,7 +116,7 @@ class Key:
         return self.identity.partition("/")[0]
 
     def run(self, metrics: dict[str, float], *, epochs: int, seconds: float, memory_mb: float) -> Run:
-        """What was measured under this key."""
+        """A run with this key and these measurements."""
         known = self.task, self.dataset, self.method, self.settings, self.split, self.init
         return Run(*known, metrics, epochs, seconds, memory_mb, self.condition)
 

@@ -64,7 +64,7 @@ class Grid:
     cells: dict[tuple[str, Column], Row]
 
     def cell(self, line: Line, column: Column) -> Row | None:
-        """What was measured there."""
+        """The cell there, if it was measured."""
         return self.cells.get((line.label, column))
 
     def is_best(self, row: Row, column: Column) -> bool:
@@ -79,11 +79,11 @@ class Grid:
 
     @property
     def spread_kind(self) -> Spread:
-        """What stands beside the means."""
+        """The kind of spread beside the means."""
         return next(iter(self.cells.values())).spread_kind
 
     def about(self) -> str:
-        """What the numbers beside the means are, and over how many runs."""
+        """A description of the spread, and the number of runs."""
         return f"mean ± {self.spread_kind} over {self.runs_text()}"
 
     def runs_text(self) -> str:

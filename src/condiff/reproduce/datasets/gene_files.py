@@ -134,7 +134,7 @@ def _read_split(
 
 
 def _responses(path: Path) -> Iterator[tuple[str, str, int]]:
-    """Of every row of a file with the columns ``id`` and ``response``: where it stands, the patient, the response."""
+    """Every row of a file with the columns ``id`` and ``response``: its place, the patient, the response."""
     records = read_records(path)
     header = next(records)[1]
     name, value = _place(path, header, "id"), _place(path, header, "response")

@@ -248,7 +248,7 @@ def with_and_without_balance(rows: Sequence[Row]) -> list[tuple[Place, Place]]:
 
 
 def draw_balance(rows: Sequence[Row]) -> Figure:
-    """What few-shot methods lose where queries are not balanced: a long bar betrays a method that relies on balance.
+    """What few-shot methods lose where queries are not balanced: a long bar shows a method that relies on balance.
 
     A line per method, a panel per data set: from balanced queries, filled, to unbalanced ones, hollow. The difference
     is written at the right.

@@ -65,7 +65,7 @@ def _training_days(panel: Panel) -> int:
 def problem(
     panel: Panel, rate: float, seed: int, *, dataset: str = "england", lags: int = source.LAGS
 ) -> TemporalProblem:
-    """What a method may see of a panel under a mask: the values that are left, and no target of a test snapshot."""
+    """A panel as a method sees it under a mask: the values that are left, and no target of a test snapshot."""
     masked = panel.hidden(rate, seed)
     targets = masked.windows(lags).targets
     train, validation, test = split_in_time(len(targets))
@@ -175,7 +175,7 @@ def case_of(rate: float = RATE, *, causal: bool = False) -> Case:
 
 @dataclass(frozen=True, eq=False)
 class Forecasts:
-    """What methods forecast under one mask, in cases, for a picture.
+    """The methods' forecasts under one mask, in cases, for a picture.
 
     Attributes
     ----------
@@ -204,7 +204,7 @@ class Forecasts:
         return np.arange(len(self.values) - count, len(self.values))
 
     def name_of(self, region: int) -> str:
-        """What a region is called."""
+        """The name of a region."""
         return f"region {region}" if self.names is None else self.names[region]
 
 

@@ -331,7 +331,7 @@ def blocks(episodes: Episodes) -> dict[int, Episodes]:
 
 
 def problems(features: ClassFeatures, episodes: Episodes) -> list[FewShotProblem]:
-    """What a method may see of the tasks: the classes of the queries are not in it."""
+    """The tasks as a method sees them: without the classes of the queries."""
     labels, base_mean = torch.from_numpy(episodes.support_labels), torch.from_numpy(features.base_mean)
     return [
         FewShotProblem(
@@ -355,7 +355,7 @@ def assignment(job: Job) -> Assignment:
 
 
 def training_table(runs: Sequence[Run]) -> dict[str, str]:
-    """What the trainings behind runs took, as a file beside the results."""
+    """The cost of the trainings behind the runs, as a file beside the results."""
     trained = {(_title(run), run.method, str(run.settings)): run for run in runs if EPISODES in run.metrics}
     if not trained:
         return {}

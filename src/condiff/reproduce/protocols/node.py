@@ -95,7 +95,7 @@ def _inputs(dataset: NodeDataset) -> tuple[Graph, sp.csr_array]:
 
 
 def problem(dataset: NodeDataset, split: Split) -> NodeProblem:
-    """What a method may see of a split: every label outside of training and validation is -1."""
+    """A split as a method sees it: every label outside of training and validation is -1."""
     labels = np.full(dataset.n_nodes, -1, dtype=np.int64)
     for part in (split.train, split.validation):
         labels[part] = dataset.labels[part]

@@ -84,7 +84,7 @@ def splits(number: int = SPLITS) -> dict[int, Split]:
 
 
 def problem(table: GeneTable, split: Split, hierarchy: tuple[sp.csr_array, ...] = ()) -> TabularProblem:
-    """What a method may see of a split: every label outside of training and validation is -1.
+    """A split as a method sees it: every label outside of training and validation is -1.
 
     Parameters
     ----------

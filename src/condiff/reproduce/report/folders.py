@@ -21,7 +21,7 @@ _NEEDED = ("task", "dataset", "method", "metric", "mean", "std", "runs", "publis
 
 @dataclass(frozen=True)
 class Results:
-    """What a sweep left behind.
+    """The results of a sweep.
 
     Attributes
     ----------

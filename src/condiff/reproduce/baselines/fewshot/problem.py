@@ -112,7 +112,7 @@ class Tasks:
 
     @cached_property
     def normalised(self) -> Features:
-        """Of length 1."""
+        """Scaled to length 1."""
         return Features(normalised(self.support), normalised(self.query))
 
     @cached_property

@@ -1,4 +1,4 @@
-r"""What is done to the features of a task before a method sees them; points are the last dimension but one.
+r"""Transforms of a task's features before a method sees them; points are the last dimension but one.
 
 Every function takes tensors of shape (..., points, features), so that a batch of tasks is one call.
 """

@@ -1,4 +1,4 @@
-"""What a method for node classification is: a frozen dataclass of its settings that can solve a problem."""
+"""The interface of node classification methods: a frozen dataclass of settings that can solve a problem."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from condiff.training.stopping import EarlyStopping, Snapshot
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a method says of every node, and what that took.
+    """A method's scores for every node, and what they cost.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class NodeNetwork(nn.Module, ABC):
         return self()[nodes]  # type: ignore[no-any-return]
 
     def penalty(self) -> Tensor | float:
-        """What the method's own paper adds to the loss of an epoch, after its forward pass."""
+        """The term that the method's own paper adds to the loss of an epoch, after its forward pass."""
         return 0.0
 
     def decayed(self) -> Iterable[nn.Parameter]:

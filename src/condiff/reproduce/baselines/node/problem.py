@@ -1,4 +1,4 @@
-"""What a method for node classification is given."""
+"""The input of node classification methods."""
 
 from __future__ import annotations
 

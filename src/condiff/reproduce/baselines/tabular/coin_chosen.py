@@ -63,7 +63,7 @@ class ChosenCOIN(TabularMethod):
 
 
 class Candidate(NamedTuple):
-    """What may be chosen: the kind of graph, its neighbours, the diffusion time, and what they come to."""
+    """One choice: the kind of graph, its neighbours, the diffusion time, and how well they do."""
 
     kind: GraphKind
     n_neighbors: int

@@ -1,4 +1,4 @@
-"""What a method for a table of patients is: a frozen dataclass of its settings that can solve a problem."""
+"""The interface of methods for tables of patients: a frozen dataclass of settings that can solve a problem."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from condiff.reproduce.baselines.tabular.problem import TabularProblem
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a method says of every patient, and what that took.
+    """A method's scores for every patient, and what they cost.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class EstimatorMethod(TabularMethod):
         return Outcome(torch.from_numpy(model.predict_proba(features)[:, 1]).float(), 0, seconds)
 
     def inputs(self, problem: TabularProblem) -> sp.csr_array:
-        """What it reads of the patients: by default, all of their features."""
+        """The patients' features that it reads: all of them by default."""
         return problem.features
 
 

@@ -61,7 +61,7 @@ class PathwayNetwork(nn.Module):
         self.kinds = kinds
 
     def forward(self, x: Inputs, gene_dropout: float = 0.0, pathway_dropout: float = 0.0) -> Tensor:
-        """What every head says of some patients, before its sigmoid: (heads, patients)."""
+        """The output of every head for some patients, before its sigmoid: (heads, patients)."""
         places = x.columns // self.kinds * x.n_patients + x.patients
         genes = self.biases[0].repeat_interleave(x.n_patients)
         genes = genes.index_add(0, places, self.kernels[0][x.columns] * x.values)

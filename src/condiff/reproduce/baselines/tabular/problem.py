@@ -1,4 +1,4 @@
-"""What a method for a table of patients is given."""
+"""The input of methods for tables of patients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a method for series on a graph is: a frozen dataclass of its settings that can solve a problem."""
+"""The interface of methods for series on a graph: a frozen dataclass of settings that can solve a problem."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from condiff.training.settings import COVID, Training
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a method forecasts for the test snapshots, and what that took.
+    """A method's forecasts for the test snapshots, and what they cost.
 
     Parameters
     ----------

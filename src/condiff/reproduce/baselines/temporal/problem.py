@@ -1,4 +1,4 @@
-"""What a method for series on a graph is given."""
+"""The input of methods for series on a graph."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class TemporalProblem:
 
     @cached_property
     def lagged(self) -> NDArray[np.float64]:
-        """What each snapshot looks back on, (snapshots, regions, lags), the oldest day first, NaN where hidden."""
+        """The inputs of each snapshot, (snapshots, regions, lags), the oldest day first, NaN where hidden."""
         return np.lib.stride_tricks.sliding_window_view(self.history, self.lags, axis=0)
 
     @cached_property
@@ -146,7 +146,7 @@ class TemporalProblem:
 
     @property
     def training_rows(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """What the training snapshots looked back on where their target is known, (rows, lags), and the targets."""
+        """The inputs of the training snapshots where their target is known, (rows, lags), and the targets."""
         chosen = self.training.snapshots
         known = ~np.isnan(self.targets[chosen])
         return self.lagged[chosen][known], self.targets[chosen][known]

@@ -1,4 +1,4 @@
-"""What is run on the made-up points: COIN from the points alone, and other methods that spread labels over a graph.
+"""Methods to run on the synthetic points: COIN from the points alone, and others that spread labels over a graph.
 
 COIN and scikit-learn's label spreading find the neighbours themselves; the others are given COIN's graph.
 """

@@ -83,7 +83,7 @@ def diffuse_products(nodes: int = NODES, edges: int = EDGES, seed: int = 0) -> d
 
 
 def bytes_a_layer(nodes: int, entries: int, columns: int) -> int:
-    """What a layer reads and writes in single precision.
+    """The bytes that a layer reads and writes in single precision.
 
     For every entry its weight, its column and the row of ``u`` that it points to; for every node its own row, the new
     one, and two numbers. Rows that are still in the cache when they are needed again count as well.

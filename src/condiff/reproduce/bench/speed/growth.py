@@ -93,7 +93,7 @@ def fit_once(size: Size, seed: int) -> float:
 
 
 def roofline() -> dict[str, float]:
-    """What this machine does at best with all threads: multiply-adds and bytes moved per second."""
+    """This machine's peak with all threads: multiply-adds and bytes moved per second."""
     threads = torch.get_num_threads()
     left, right = torch.rand(1024, 1024), torch.rand(1024, 1024)
     gemm = min(_timed(lambda: left @ right) for _ in range(10))

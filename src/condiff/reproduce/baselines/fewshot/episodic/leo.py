@@ -159,7 +159,7 @@ class LatentNetwork(PretrainedNetwork):
         return torch.split(rows, [len(part) for part in parts])
 
     def fixed(self, *parts: Tensor) -> tuple[Tensor, ...]:
-        """Of length 1."""
+        """Features of length 1."""
         return tuple(normalised(rows) for rows in super().fixed(*parts))
 
     def base_loss(self, images: Tensor, labels: Tensor) -> Tensor:
@@ -237,7 +237,7 @@ class LatentNetwork(PretrainedNetwork):
         return functional.dropout(rows, self.settings.dropout, self.training)
 
     def penalty(self) -> Tensor:
-        """What the linear maps add to the loss."""
+        """The penalty on the linear maps."""
         squares = torch.stack([weight.square().sum() for weight in self.linear]).sum() / 2
         rows = normalised(self.decode.weight.mT)
         correlations = rows @ rows.mT - torch.eye(len(rows), dtype=rows.dtype)

@@ -110,7 +110,7 @@ class TemporalBlock(nn.Module):
 
 
 class CausalAttention(nn.Module):
-    """What places read of those up to their own."""
+    """What each position reads from those up to its own."""
 
     def __init__(self, in_channels: int, keys: int, values: int) -> None:
         super().__init__()

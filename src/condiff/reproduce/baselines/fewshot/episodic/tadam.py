@@ -156,7 +156,7 @@ class ConditionedNetwork(PretrainedNetwork):
         return self.scores(plain, support, labels, query)
 
     def scores(self, plain: Tensor, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
-        """Of queries, by the support's features without conditions."""
+        """Scores of the queries, by the support's features without conditioning."""
         support, query = self.conditioned(class_means(plain, labels).mean(0), support, query)
         # Not by one product: that is inexact for near points, and its root has no slope where they are the same.
         distances = torch.cdist(query, class_means(support, labels), compute_mode="donot_use_mm_for_euclid_dist")
