@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from condiff.model import Head
 from condiff.training import ClassBalance, pointwise_loss
-from condiff.training.losses import is_right
+from condiff.training.losses import is_right, loss_gradient
 
 DTYPES = [torch.float32, torch.float64]
 
@@ -85,6 +86,21 @@ def test_sigmoid_loss_is_cut_off_where_u_is_no_probability(value: float, truth: 
 def test_sigmoid_loss_past_the_right_end_is_finite() -> None:
     found = pointwise_loss(torch.tensor([[1.3], [-0.3]]), torch.tensor([1, 0]), "sigmoid")
     torch.testing.assert_close(found, torch.full((2, 1), -math.log(1.3)))
+
+
+@pytest.mark.parametrize("head", ["softmax", "sigmoid", "identity"])
+def test_the_gradient_is_that_of_autograd_to_the_last_bit(head: Head) -> None:
+    u = torch.rand(2, 9, 3) * 1.4 - 0.2  # beyond both ends too
+    u[0, 0], u[1, 1] = 0.0, 1.0
+    target = {
+        "softmax": torch.randint(0, 3, (9,)),
+        "sigmoid": torch.randint(0, 2, (9, 3)).float(),
+        "identity": torch.randn(9, 3),
+    }[head]
+    weight = torch.rand(2, *target.shape)
+    leaf = u.requires_grad_()
+    (expected,) = torch.autograd.grad((weight * pointwise_loss(leaf, target, head)).sum(), leaf)
+    assert torch.equal(loss_gradient(u.detach(), target, weight, head), expected)
 
 
 def test_what_is_right() -> None:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from condiff.model import Head
-from condiff.training.losses import ClassBalance
+from condiff.training.losses import ClassBalance, loss_gradient
 from condiff.training.optimiser import Optimiser
 from condiff.training.problem import Items
 from condiff.training.readout import Readout
@@ -108,10 +108,9 @@ def descend(
         if u is None or read is None:
             u = networks.outputs()
             read = readout.forward(u)
-        leaf = read[:, :n_items].detach().requires_grad_()
-        losses = items.loss(leaf, head)
-        to_u = readout.adjoint(torch.autograd.grad(losses.sum(), leaf)[0])
-        losses = total(losses.detach())
+        seen = read[:, :n_items]
+        to_u = readout.adjoint(loss_gradient(seen, items.target, items.weight, head))
+        losses = total(items.loss(seen, head))
         if balance is not None:
             losses = losses + _add_gradient(balance, u, to_u)
         networks.backward(to_u)

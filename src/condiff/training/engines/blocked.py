@@ -71,10 +71,10 @@ def _runs_compiled(problem: Problem) -> bool:
 
 def _fit(problem: Problem, on_epoch: OnEpoch | None) -> Fitted:
     items, _ = joined([problem])
-    networks = blocks_of(problem)
+    readout, networks = readout_of(problem, items.nodes), blocks_of(problem)
     # What torch has left to do is small; its idle threads would take the cores from the compiled loops.
     with closing(networks), one_torch_thread() if isinstance(networks, CompiledBlocks) else nullcontext():
-        return descended([problem], networks, readout_of(problem, items.nodes), items, on_epoch)[0]
+        return descended([problem], networks, readout, items, on_epoch)[0]
 
 
 def blocks_of(problem: Problem) -> Blocks:
