@@ -66,7 +66,7 @@ def command(
     )
     node, work = Node(), []
     limits: dict[str, dict[str, float]] = {}
-    for case in node.cases(options):
+    for case, drawn in node.cases(options):
         dataset = load(case.source)
         certificate = certify(Graph.of(dataset.adjacency).normalised(self_loops="add"))
         limits[dataset.name] = {
@@ -77,7 +77,7 @@ def command(
         for number in numbers:
             for value in strengths:
                 method = dataclasses.replace(recommended, layers=number, strength=value)
-                work += make_jobs(node, case, {"COIN": method}, node.splits(case, options), inits)
+                work += make_jobs(node, case, {"COIN": method}, drawn, inits)
 
     made = provenance(typed())
     with process_pool(jobs) as pool, Store(out / STORE) as store:

@@ -13,8 +13,11 @@ from concurrent.futures import Executor
 from contextlib import AbstractContextManager
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from typing import Protocol as Structure
+
+import numpy as np
 
 from condiff.errors import InvalidInputError
 from condiff.reproduce.baselines.method import Method
@@ -137,32 +140,24 @@ class Protocol(ABC):
     about: ClassVar[str]
     examples: ClassVar[tuple[str, ...]]
     options: ClassVar[type[Options]]
+    #: The package of its methods, which has a ``REGISTRY``.
+    baselines: ClassVar[str]
     #: The metrics in tables; a sweep's progress shows the first.
     metrics: ClassVar[tuple[str, ...]]
 
     @abstractmethod
-    def registry(self) -> Registry[Any]:
-        """The methods."""
-
-    @abstractmethod
-    def cases(self, options: Any) -> list[Case]:
-        """The chosen data sets and conditions."""
-
-    @abstractmethod
-    def splits(self, case: Case, options: Any) -> Mapping[int, Any]:
-        """The splits of a case, by their seeds."""
-
-    def inits(self, options: Any) -> int:
-        """Initialisations of each split."""
-        return int(options.inits)
+    def cases(self, options: Any) -> Iterable[tuple[Case, Mapping[int, Any]]]:
+        """The chosen data sets and conditions, each with its splits by their seeds."""
 
     @abstractmethod
     def problem(self, case: Case, seed: int, split: Any) -> Any:
         """The problem as a method sees it."""
 
-    @abstractmethod
     def solve(self, job: Job, problem: Any) -> Any:
         """Call the job's method: an :class:`Outcome`, which depends on the job alone."""
+        # One seed for each pair, far from those of neighbouring pairs.
+        seed = int(np.random.SeedSequence([job.seed, job.init]).generate_state(1)[0])
+        return job.method.solve(problem, seed)
 
     @abstractmethod
     def measure(self, job: Job, outcome: Any) -> dict[str, float]:
@@ -170,7 +165,8 @@ class Protocol(ABC):
 
     def methods(self, case: Case, options: Any) -> Mapping[str, Method]:
         """The chosen methods, with the settings recommended for the case."""
-        return self.registry().chosen(options.method, case.dataset, options.changes, case.condition)
+        registry: Registry[Any] = import_module(self.baselines).REGISTRY
+        return registry.chosen(options.method, case.dataset, options.changes, case.condition)
 
     def settings(self, job: Job) -> dict[str, Any]:
         """The name under which a run is stored."""
@@ -185,8 +181,8 @@ class Protocol(ABC):
         """All jobs, split by split, so that all methods advance together."""
         return [
             job
-            for case in self.cases(options)
-            for job in jobs(self, case, self.methods(case, options), self.splits(case, options), self.inits(options))
+            for case, splits in self.cases(options)
+            for job in jobs(self, case, self.methods(case, options), splits, getattr(options, "inits", 1))
         ]
 
     def fetch(self, options: Any, shown: Shown) -> None:  # noqa: B027

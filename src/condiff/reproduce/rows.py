@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from condiff.errors import InvalidInputError
 from condiff.reproduce.metrics import Metric, Style, metric
@@ -161,24 +161,8 @@ def published_as(task: str, dataset: str, condition: Condition = NO_CONDITION) -
     return protocol(task).published_as(dataset, condition) if task in PROTOCOLS else None
 
 
-class Labelled(Protocol):
-    """Anything with a method and settings: a row, or a pair of methods."""
-
-    @property
-    def task(self) -> str: ...
-
-    @property
-    def method(self) -> str: ...
-
-    @property
-    def settings(self) -> dict[str, Any]: ...
-
-    @property
-    def place(self) -> tuple[str, Condition, str]: ...
-
-
-def labels(rows: Sequence[Labelled]) -> list[str]:
-    """The name of each row's method, with the settings that distinguish it where a cell has several."""
+def labels(rows: Sequence[Any]) -> list[str]:
+    """The method of each row, or pair of methods, with the settings that distinguish it where a cell has several."""
     families: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         families[row.task, row.method, *row.place].append(row.settings)

@@ -28,6 +28,13 @@ class Condition(Mapping[str, Value]):
     def __getitem__(self, name: str) -> Value:
         return dict(self._items)[name]
 
+    def number(self, name: str) -> float:
+        """A value that is a number."""
+        value = self[name]
+        if not isinstance(value, int | float):
+            raise TypeError(f"{name} is {value!r}, not a number")
+        return value
+
     def __iter__(self) -> Iterator[str]:
         return (name for name, _ in self._items)
 

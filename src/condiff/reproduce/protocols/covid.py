@@ -12,8 +12,7 @@ import numpy as np
 
 from condiff.errors import InvalidInputError
 from condiff.reproduce import figures
-from condiff.reproduce.baselines.registry import Registry
-from condiff.reproduce.baselines.temporal.method import Outcome, TemporalMethod
+from condiff.reproduce.baselines.temporal.method import Outcome
 from condiff.reproduce.baselines.temporal.problem import SnapshotGraphs, TemporalProblem
 from condiff.reproduce.datasets import covid as source
 from condiff.reproduce.datasets.panel import Panel, split_in_time
@@ -113,32 +112,18 @@ class Covid(Protocol):
         "condiff reproduce covid --method COIN,LastValue --causal --splits 3 --inits 2",
     )
     options = CovidOptions
+    baselines = "condiff.reproduce.baselines.temporal"
     metrics = ("mse",)
 
-    def registry(self) -> Registry[TemporalMethod]:
-        from condiff.reproduce.baselines.temporal import REGISTRY
-
-        return REGISTRY
-
-    def cases(self, options: CovidOptions) -> list[Case]:
-        return [case_of(options.missing, causal=options.causal)]
-
-    def splits(self, case: Case, options: CovidOptions) -> dict[int, None]:
-        return dict.fromkeys(mask_seeds(options.splits))
+    def cases(self, options: CovidOptions) -> list[tuple[Case, dict[int, None]]]:
+        return [(case_of(options.missing, causal=options.causal), dict.fromkeys(mask_seeds(options.splits)))]
 
     def identity(self, job: Job) -> str:
         return job.case.fingerprint  # the mask is a function of the panel, the rate and the seed
 
     def problem(self, case: Case, seed: int, split: None) -> TemporalProblem:
-        rate, causal = case.condition["missing"], case.condition["causal"]
-        assert isinstance(rate, float | int)
-        return problem(load(causal=bool(causal)), rate, seed, dataset=case.dataset)
-
-    def solve(self, job: Job, problem: TemporalProblem) -> Outcome:
-        # One seed for each pair, far from those of neighbouring pairs.
-        seed = int(np.random.SeedSequence([job.seed, job.init]).generate_state(1)[0])
-        outcome: Outcome = job.method.solve(problem, seed)
-        return outcome
+        panel = load(causal=bool(case.condition["causal"]))
+        return problem(panel, case.condition.number("missing"), seed, dataset=case.dataset)
 
     def measure(self, job: Job, outcome: Outcome) -> dict[str, float]:
         # The truth is standardised as the inputs are.
@@ -147,8 +132,8 @@ class Covid(Protocol):
 
     def describe(self, dataset: str, condition: Condition) -> tuple[str, ...]:
         parts = [dataset.capitalize()]
-        if isinstance(missing := condition.get("missing"), float | int):
-            parts.append(f"{100 * missing:g} % missing")
+        if "missing" in condition:
+            parts.append(f"{100 * condition.number('missing'):g} % missing")
         return (*parts, "causal") if condition.get("causal") else tuple(parts)
 
     def published_as(self, dataset: str, condition: Condition) -> tuple[str, str | None] | None:
@@ -213,8 +198,7 @@ def forecasts(jobs: Sequence[Job]) -> Forecasts:
     first = jobs[0]
     if any((job.case, job.seed) != (first.case, first.seed) for job in jobs):
         raise InvalidInputError("forecasts to be shown together must be under one mask")
-    rate, causal = first.case.condition["missing"], bool(first.case.condition["causal"])
-    assert isinstance(rate, float | int)
+    rate, causal = first.case.condition.number("missing"), bool(first.case.condition["causal"])
     reported, panel = source.load(), load(causal=causal)
     mean, scale = _units(reported.values, panel.values)
     found: dict[str, list[NDArray[np.float64]]] = {}

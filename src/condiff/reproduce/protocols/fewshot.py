@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from condiff.errors import CondiffError, InvalidInputError
 from condiff.files import cache_folder
 from condiff.reproduce import figures
 from condiff.reproduce.baselines.fewshot.problem import FewShotProblem
-from condiff.reproduce.baselines.registry import Registry
+from condiff.reproduce.baselines.method import Method
 from condiff.reproduce.blocks import TASKS as COUNT
 from condiff.reproduce.blocks import block_metrics
 from condiff.reproduce.datasets.features import ClassFeatures, load_features, save_features
@@ -144,12 +144,8 @@ class FewShot(Protocol):
         "condiff reproduce fewshot --dataset omniglot --backbone conv4 --episodic --method MAML --episodes 2000",
     )
     options = FewShotOptions
+    baselines = "condiff.reproduce.baselines.fewshot"
     metrics = ("accuracy",)
-
-    def registry(self) -> Registry[Any]:
-        from condiff.reproduce.baselines.fewshot import REGISTRY
-
-        return REGISTRY
 
     def jobs(self, options: FewShotOptions) -> list[Job]:
         return super().jobs(options) if not options.episodic else Protocol.jobs(Episodic(), options)
@@ -167,17 +163,12 @@ class FewShot(Protocol):
             else:
                 embedded(options.dataset, options.backbone or "efficientnet_lite0", on_batch)
 
-    def cases(self, options: FewShotOptions) -> list[Case]:
+    def cases(self, options: FewShotOptions) -> list[tuple[Case, dict[int, Episodes]]]:
         path = options.features or embedded(options.dataset or "", options.backbone or "efficientnet_lite0")
         features = load(str(path))
-        condition = condition_of(tasks(options, features).sizes, features.backbone)
-        return [Case(features.dataset, condition, features.fingerprint, str(path))]
-
-    def splits(self, case: Case, options: FewShotOptions) -> dict[int, Episodes]:
-        return blocks(tasks(options, load(case.source)))
-
-    def inits(self, options: FewShotOptions) -> int:
-        return 1
+        episodes = tasks(options, features)
+        condition = condition_of(episodes.sizes, features.backbone)
+        return [(Case(features.dataset, condition, features.fingerprint, str(path)), blocks(episodes))]
 
     def problem(self, case: Case, seed: int, split: Episodes) -> Any:
         return problems(load(case.source), split)
@@ -223,7 +214,7 @@ class FewShot(Protocol):
 
     def published_as(self, dataset: str, condition: Condition) -> tuple[str, str | None] | None:
         group = _BACKBONES.get(str(condition.get("backbone")))
-        papers = condition_of(Sizes(shots=_whole(condition.get("shots"))), condition.get("backbone"))
+        papers = Condition(condition_of(Sizes(), condition.get("backbone")), shots=condition.get("shots"))
         return (f"{dataset}-{condition['shots']}shot", group) if group and condition == papers else None
 
     def pictures(self, jobs: Sequence[Job], runs: Sequence[Run], rows: Sequence[Row]) -> dict[str, Figure]:
@@ -243,23 +234,19 @@ class FewShot(Protocol):
 class Episodic(FewShot):
     """The same tasks for methods that are trained on episodes of images first."""
 
-    def registry(self) -> Registry[Any]:
-        from condiff.reproduce.baselines.fewshot.episodic import REGISTRY
+    baselines = "condiff.reproduce.baselines.fewshot.episodic"
 
-        return REGISTRY
-
-    def cases(self, options: FewShotOptions) -> list[Case]:
+    def cases(self, options: FewShotOptions) -> list[tuple[Case, dict[int, Episodes]]]:
         assert options.dataset is not None
         images = _images(options.dataset)
-        condition = condition_of(tasks(options, images).sizes, "conv4", episodic=True)
-        return [Case(images.name, condition, images.fingerprint, (options.dataset, options.initial))]
+        episodes = tasks(options, images)
+        condition = condition_of(episodes.sizes, "conv4", episodic=True)
+        case = Case(images.name, condition, images.fingerprint, (options.dataset, options.initial))
+        return [(case, blocks(episodes))]
 
-    def methods(self, case: Case, options: FewShotOptions) -> dict[str, Any]:
+    def methods(self, case: Case, options: FewShotOptions) -> Mapping[str, Method]:
         given = () if options.episodes is None else (f"training.episodes={options.episodes}",)
-        return self.registry().chosen(options.method, case.dataset, (*options.changes, *given), case.condition)
-
-    def splits(self, case: Case, options: FewShotOptions) -> dict[int, Episodes]:
-        return blocks(tasks(options, _images(case.source[0])))
+        return super().methods(case, replace(options, changes=(*options.changes, *given)))
 
     def settings(self, job: Job) -> dict[str, Any]:
         return assignment(job).settings
@@ -319,7 +306,7 @@ def tasks(options: FewShotOptions, source: ClassFeatures | ImageSet) -> Episodes
     else:
         concentration = CONCENTRATION if options.unbalanced else None
         sizes = Sizes(options.ways or 5, options.shot or 1, options.queries or 15, concentration)
-        found = _drawn(source, sizes, options.tasks or TASKS)
+        found = draw_episodes(source, sizes, options.tasks or TASKS)
     if options.export_splits:
         write_episodes(options.export_splits, found, source)
     return found
@@ -350,8 +337,8 @@ def seeds(job: Job) -> list[int]:
 
 def assignment(job: Job) -> Assignment:
     """The training that a job of :class:`Episodic` is about."""
-    condition = job.case.condition
-    return _assignment(job.case.source, job.name, job.method, _whole(condition["ways"]), _whole(condition["shots"]))
+    ways, shots = (int(job.case.condition.number(name)) for name in ("ways", "shots"))
+    return _assignment(job.case.source, job.name, job.method, ways, shots)
 
 
 def training_table(runs: Sequence[Run]) -> dict[str, str]:
@@ -385,10 +372,6 @@ def _title(run: Run) -> str:
     return dataset_title(run.task, run.dataset, run.condition)
 
 
-def _whole(value: Any) -> int:
-    return int(value or 1)
-
-
 def _images(dataset: str) -> ImageSet:
     from condiff.reproduce.pretraining.trained_methods import load
 
@@ -400,9 +383,3 @@ def _assignment(source: tuple[str, str | None], name: str, method: Any, ways: in
     from condiff.reproduce.pretraining.trained_methods import Assignment
 
     return Assignment(source[0], name, method, ways, shots, source[1])
-
-
-@lru_cache(maxsize=1)
-def _drawn(source: Any, sizes: Sizes, count: int) -> Episodes:
-    # Cases and splits need the same ten thousand tasks.
-    return draw_episodes(source, sizes, count)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -17,9 +17,8 @@ from condiff.errors import InvalidInputError
 from condiff.graph import Graph
 from condiff.readers.node import NodeDataset, largest_component
 from condiff.reproduce import figures
-from condiff.reproduce.baselines.node.method import NodeMethod, Outcome
+from condiff.reproduce.baselines.node.method import Outcome
 from condiff.reproduce.baselines.node.problem import NodeProblem
-from condiff.reproduce.baselines.registry import Registry
 from condiff.reproduce.datasets.graphs import load_graph
 from condiff.reproduce.protocol import Case, Job, Options, Protocol, option
 from condiff.reproduce.protocols import PROTOCOLS
@@ -55,7 +54,7 @@ def load(source: str) -> NodeDataset:
 
 
 def _without_empty_classes(dataset: NodeDataset) -> NodeDataset:
-    """Classes numbered anew where the largest component has no node of some: no split could hold one."""
+    """Classes numbered again where the largest component has no node of some: no split could hold one."""
     present, labels = np.unique(dataset.labels, return_inverse=True)
     labels = labels.astype(np.int64) - int(-1 in present)
     names = tuple(dataset.class_names[label] for label in present if label >= 0) if dataset.class_names else ()
@@ -150,43 +149,29 @@ class Node(Protocol):
         "condiff reproduce node my_graph.npz --method all --train-per-class 5 --validation-per-class 5",
     )
     options = NodeOptions
+    baselines = "condiff.reproduce.baselines.node"
     metrics = ("accuracy",)
 
-    def registry(self) -> Registry[NodeMethod]:
-        from condiff.reproduce.baselines.node import REGISTRY
-
-        return REGISTRY
-
-    def cases(self, options: NodeOptions) -> list[Case]:
-        return [
-            case
-            for target in options.targets
-            for case in dict.fromkeys(case_of(target, split) for split in self._drawn(target, options).values())
-        ]
-
-    def splits(self, case: Case, options: NodeOptions) -> dict[int, Split]:
-        drawn = self._drawn(case.source, options)
-        if options.export_splits:
-            dataset = load(case.source)
-            write_splits(options.export_splits, drawn, dataset.name, dataset.labels)
-        # Imported splits may be of several sizes.
-        return {seed: split for seed, split in drawn.items() if case_of(case.source, split) == case}
-
-    def _drawn(self, source: str, options: NodeOptions) -> dict[int, Split]:
-        labels = load(source).labels
-        if options.import_splits:
-            return read_splits(options.import_splits, labels)
-        sizes = options.train_per_class, options.validation_per_class
-        return _random_splits(source, options.splits, *sizes)
+    def cases(self, options: NodeOptions) -> Iterator[tuple[Case, dict[int, Split]]]:
+        for target in options.targets:
+            dataset = load(target)
+            if options.import_splits:
+                splits = read_splits(options.import_splits, dataset.labels)
+            else:
+                sizes = {
+                    "train_per_class": options.train_per_class,
+                    "validation_per_class": options.validation_per_class,
+                }
+                splits = random_splits(dataset.labels, options.splits, **sizes)
+            if options.export_splits:
+                write_splits(options.export_splits, splits, dataset.name, dataset.labels)
+            found: dict[Case, dict[int, Split]] = {}  # imported splits may be of several sizes
+            for seed, split in splits.items():
+                found.setdefault(case_of(target, split), {})[seed] = split
+            yield from found.items()
 
     def problem(self, case: Case, seed: int, split: Split) -> NodeProblem:
         return problem(load(case.source), split)
-
-    def solve(self, job: Job, problem: NodeProblem) -> Outcome:
-        # One seed for each pair, far from those of neighbouring pairs.
-        seed = int(np.random.SeedSequence([job.seed, job.init]).generate_state(1)[0])
-        outcome: Outcome = job.method.solve(problem, seed)
-        return outcome
 
     def measure(self, job: Job, outcome: Outcome) -> dict[str, float]:
         right = outcome.scores.argmax(-1).numpy() == load(job.case.source).labels
@@ -230,9 +215,3 @@ def _per_class(dataset: NodeDataset, nodes: NDArray[np.int64]) -> int | None:
 @lru_cache(maxsize=4)
 def _fingerprint(source: str) -> str:
     return fingerprint(load(source))
-
-
-@lru_cache(maxsize=4)
-def _random_splits(source: str, number: int, train: int, validation: int) -> dict[int, Split]:
-    labels = load(source).labels
-    return random_splits(labels, number, train_per_class=train, validation_per_class=validation)

@@ -14,8 +14,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from condiff.errors import InvalidInputError
 from condiff.reproduce import figures
-from condiff.reproduce.baselines.registry import Registry
-from condiff.reproduce.baselines.tabular.method import Outcome, TabularMethod
+from condiff.reproduce.baselines.tabular.method import Outcome
 from condiff.reproduce.baselines.tabular.problem import TabularProblem
 from condiff.reproduce.curves import curve_points
 from condiff.reproduce.datasets import prostate as source
@@ -134,18 +133,11 @@ class Prostate(Protocol):
         "condiff reproduce prostate --method LR,AdaBoost,P-NET,COIN --splits 5 --inits 2",
     )
     options = ProstateOptions
+    baselines = "condiff.reproduce.baselines.tabular"
     metrics = ("accuracy", "roc_auc", "auprc")
 
-    def registry(self) -> Registry[TabularMethod]:
-        from condiff.reproduce.baselines.tabular import REGISTRY
-
-        return REGISTRY
-
-    def cases(self, options: ProstateOptions) -> list[Case]:
-        return [case_of()]
-
-    def splits(self, case: Case, options: ProstateOptions) -> dict[int, Split]:
-        return splits(options.splits)
+    def cases(self, options: ProstateOptions) -> list[tuple[Case, dict[int, Split]]]:
+        return [(case_of(), splits(options.splits))]
 
     def problem(self, case: Case, seed: int, split: Split) -> TabularProblem:
         return problem(load(), split, pathways())
