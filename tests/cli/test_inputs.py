@@ -25,7 +25,7 @@ def test_rows_by_their_ids(tmp_path: Path) -> None:
     assert id_columns(table, []) == []
     assert id_columns(table, ["a"]) == ["a"]
     assert row_index(table, ["a"]) == {"5": 0, "6": 1, "7": 2}
-    wrong = {(): "name it with --id", ("name",): "is empty in row 3", ("store_id",): "'1' in 'store_id' is there twice"}
+    wrong = {(): "name it with --id", ("name",): "is empty in row 3", ("store_id",): "'1' in 'store_id' appears twice"}
     for ids, message in wrong.items():
         with pytest.raises(InvalidInputError, match=message):
             row_index(table, ids)

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -58,5 +60,5 @@ def test_two_splits_are_too_few_for_a_verdict():
 
 def test_sets_are_judged_apart():
     runs = _runs(_hill)
-    other = [Run(**{**run.to_dict(), "dataset": "moons"}) for run in runs]
+    other = [replace(run, dataset="moons") for run in runs]
     assert [claim["dataset"] for claim in claims(runs + other)] == ["rings"] * 5 + ["moons"] * 5
