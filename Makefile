@@ -10,7 +10,7 @@ PINS := pyproject.toml constraints.txt
 help:  ## Show this list.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-demo: $(VENV)/ready-demo  ## Digits with a few labels a class: a table and a picture, in about a minute.
+demo: $(VENV)/ready-demo  ## Digits with a few labels per class: a table and a picture, in about a minute.
 	$(BIN)/condiff demo
 
 # One thread a process: several under load get in each other's way. A document's examples go on from each other, so a
