@@ -113,6 +113,14 @@ def test_pandas_polars_arrow_and_columns_are_encoded_alike() -> None:
         np.testing.assert_allclose(dense(TableEncoder().fit(rows), other), expected)
 
 
+def test_names_of_columns_may_be_numbers_but_not_repeat() -> None:
+    frame = pd.DataFrame({0: [1.0, 2.0, 3.0], 1: ["a", "b", "a"]})
+    assert TableEncoder().fit(frame).get_feature_names_out().tolist() == ["0", "1=a", "1=b"]
+    frame.columns = ["a", "a"]
+    with pytest.raises(InvalidInputError, match="several columns named 'a'"):
+        TableEncoder().fit(frame)
+
+
 def test_dates_and_times_of_data_frames() -> None:
     days = pd.date_range("2023-11-05 06:00", periods=40, freq="33h")
     expected = TableEncoder().fit({"t": days.astype(str).tolist()})

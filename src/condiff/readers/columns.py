@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -143,7 +144,8 @@ def as_columns(X: Any) -> Columns:
         return gather(each for name, values in X.items() for each in _column_of(str(name), values))
     frame = _frame(X)
     if frame is not None:
-        return gather(each for name in frame.columns for each in _series_columns(str(name), frame[name]))
+        named = zip(frame.columns, frame.iter_columns(), strict=True)  # by place: a name may be a number
+        return gather(each for name, series in named for each in _series_columns(str(name), series))
     matrix = np.asarray(X) if isinstance(X, np.ndarray) else np.array(X, dtype=object)
     if matrix.ndim != 2:
         raise InvalidInputError(f"a table has two dimensions (rows and columns), not {matrix.ndim}")
@@ -166,7 +168,11 @@ def _column_of(name: str, values: Any) -> list[Column]:
 def _frame(X: Any) -> Any:
     import narwhals as nw
 
-    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    try:
+        frame = nw.from_native(X, eager_only=True, pass_through=True)
+    except nw.exceptions.DuplicateError:
+        twice = next(name for name, times in Counter(X.columns).items() if times > 1)
+        raise InvalidInputError(f"the table has several columns named {twice!r}: rename or drop all but one") from None
     return frame if isinstance(frame, nw.DataFrame) else None
 
 
