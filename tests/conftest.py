@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-import torch
 from hypothesis import settings
 
 # The first example of a test may import torch's parts, which takes seconds on a busy machine.
@@ -25,25 +21,5 @@ def data_root() -> Path:
     return Path(os.environ["CONDIFF_DATA"])
 
 
-def move_first_weights(share: float) -> None:
-    """Let whatever torch draws in place, as it draws first weights, be another by about ``share`` of it.
-
-    As another processor's rounding might, and always the same for the same draw: tests that compare two networks of one
-    seed still do. ``.ci/portable`` runs the tests with it.
-    """
-    for name in ("uniform_", "normal_"):
-        setattr(torch.Tensor, name, moved(getattr(torch.Tensor, name), share))
-
-
-def moved(draw: Callable[..., torch.Tensor], share: float) -> Callable[..., torch.Tensor]:
-    @functools.wraps(draw)
-    def drawn(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-        draw(tensor, *args, **kwargs)
-        with torch.no_grad():
-            return tensor.mul_(1 + share * torch.cos(1e4 * tensor))
-
-    return drawn
-
-
-if jitter := os.environ.get("CONDIFF_JITTER"):
-    move_first_weights(float(jitter))
+if os.environ.get("CONDIFF_JITTER"):
+    import tests.jitter  # noqa: F401

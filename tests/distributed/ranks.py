@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from tests import jitter  # noqa: F401  in the ranks' processes as in this one
 
 from condiff.distributed import Ranks
 

@@ -39,12 +39,14 @@ def test_it_does_so_without_compiled_loops(name: str, engine: str, monkeypatch: 
 
 def check_against_reference(name: str, engine: str) -> None:
     make, _ = KINDS[name]
+    # Weights are drawn in single precision, by torch or by a loop that rounds once less on some processors.
+    most = 1e-8 if all(each.has_weights for each in make(torch.float64)) else 1e-5
     start = [each.with_weights().model for each in make(torch.float64)]
     fast, plain = fit(make(torch.float64), engine), fit(make(torch.float64), "reference")
     for one, other, before in zip(fast, plain, start, strict=True):
         assert one.engine == engine and one.best_epoch == other.best_epoch and not one.model.training
-        np.testing.assert_allclose(one.losses, other.losses, rtol=1e-8)
-        apart(one, other, 1e-8)
+        np.testing.assert_allclose(one.losses, other.losses, rtol=most)
+        apart(one, other, most)
         moved = zip(one.model.parameters(), before.parameters(), strict=True)
         assert max(float((own - first).detach().abs().max()) for own, first in moved) > 1e-3
 

@@ -1,7 +1,10 @@
-"""torch's uniform numbers, compiled: those of ``uniform_`` under a seed, bit for bit, in a quarter of the time.
+"""torch's uniform numbers, compiled: those of ``uniform_`` under a seed, in a quarter of the time.
 
 torch draws one number per call. Here all 624 words of the generator's state (MT19937: Matsumoto and Nishimura 1998) are
 renewed and turned into numbers at once, in loops that become vector instructions.
+
+These numbers are the same on every processor: rounded once, as torch rounds where the processor multiplies and adds in
+one instruction. Elsewhere torch rounds the product too, and its last bit may be another.
 """
 
 from __future__ import annotations

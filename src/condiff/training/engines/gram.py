@@ -17,11 +17,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from condiff.graph import DenseLaplacian
@@ -178,7 +177,7 @@ def _first_weights(problem: Problem) -> Weights:
 
 def _train_compiled(x: Tensor, rows: Tensor, target: Tensor, problems: Sequence[Problem]) -> list[_Trained]:
     from condiff.kernels.gram import train
-    from condiff.kernels.vectors import WIDTH
+    from condiff.kernels.layout import from_blocks, in_blocks
 
     settings = problems[0].settings
     gram, n_features = (x @ x.mT).numpy(), x.shape[-1]
@@ -189,17 +188,17 @@ def _train_compiled(x: Tensor, rows: Tensor, target: Tensor, problems: Sequence[
     def work(task: int) -> _Trained:
         wide, biases, readout, readout_bias = _first_weights(problems[task])
         n_outputs = len(readout)
-        hidden = in_blocks(x[task] @ wide.mT, WIDTH)
-        rest = torch.zeros(n_outputs + 2, len(hidden) * WIDTH, dtype=x.dtype)
+        hidden = in_blocks(x[task] @ wide.mT)
+        rest = torch.zeros(n_outputs + 2, len(hidden) * hidden.shape[2], dtype=x.dtype)
         rest[0, :n_features], rest[1:-1, :n_features], rest[-1, :n_outputs] = biases, readout, readout_bias
-        small = in_blocks(rest, WIDTH)
+        small = in_blocks(rest)
         z, losses = np.empty((x.shape[1], n_outputs), gram.dtype), np.empty(settings.epochs, gram.dtype)
         speed, small_speed = (torch.zeros(each.shape, dtype=x.dtype).numpy() for each in (hidden, small))
-        inputs = gram[task], rows[task].numpy(), target[task].numpy(), in_blocks(x[task], WIDTH)
+        inputs = gram[task], rows[task].numpy(), target[task].numpy(), in_blocks(x[task])
         train(*inputs, hidden, speed, small, small_speed, z, losses, rates, *constants)
-        rest = _joined(small)
-        parts = rest[0, :n_features], rest[1:-1, :n_features], rest[-1, :n_outputs]
-        return _Trained(torch.from_numpy(z), Weights(_joined(hidden)[:, :n_features], *parts), torch.from_numpy(losses))
+        rest = from_blocks(small)
+        last = from_blocks(hidden)[:, :n_features], rest[0, :n_features], rest[1:-1, :n_features], rest[-1, :n_outputs]
+        return _Trained(torch.from_numpy(z), Weights(*last), torch.from_numpy(losses))
 
     return _in_threads(work, len(x))
 
@@ -251,16 +250,3 @@ class _Networks(Networks):
 
     def give_back(self) -> None:
         """Nothing: the networks are made from what is left here."""
-
-
-def in_blocks(values: Tensor, width: int) -> NDArray[Any]:
-    """(rows, features) as (blocks, rows, width), filled up with zeros; torch lets memory begin with a cache line."""
-    missing = -values.shape[-1] % width
-    padded = torch.nn.functional.pad(values, (0, missing)) if missing else values
-    blocks: NDArray[Any] = padded.unflatten(-1, (-1, width)).transpose(0, 1).contiguous().numpy()
-    return blocks
-
-
-def _joined(blocks: NDArray[Any]) -> Tensor:
-    """The reverse of :func:`in_blocks`, with the zeros."""
-    return torch.from_numpy(blocks).transpose(0, 1).flatten(1)

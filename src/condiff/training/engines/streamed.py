@@ -44,7 +44,6 @@ from condiff.training.engine import (
     refuses_unshared,
     with_held_out,
 )
-from condiff.training.engines.gram import in_blocks
 from condiff.training.engines.projected import is_one_block
 from condiff.training.optimiser import Optimiser
 from condiff.training.problem import Problem, rows_of
@@ -299,8 +298,10 @@ class CompiledNetworks(BatchedNetworks):
 
     def _weights(self) -> tuple[NDArray[Any], ...]:
         """All weights in blocks of units, as the loops want them."""
+        from condiff.kernels.layout import in_blocks
+
         packed = [
-            [in_blocks(each.detach(), self.width) for each in (weight.mT, bias[None], readout)]
+            [in_blocks(each.detach()) for each in (weight.mT, bias[None], readout)]
             for weight, bias, readout, _ in self._own()
         ]
         return tuple(np.stack(each) for each in zip(*packed, strict=True))

@@ -29,7 +29,6 @@ from condiff.reproduce.baselines.fewshot.method import BatchedMethod, shots_of
 from condiff.reproduce.baselines.fewshot.problem import Tasks
 from condiff.reproduce.runs import NO_CONDITION, Condition
 from condiff.training import FEW_SHOT, Training
-from condiff.training.engines.gram import in_blocks
 
 if TYPE_CHECKING:
     from typing import Self
@@ -120,6 +119,7 @@ def _factors(training: Training) -> Tensor:
 def _fit_compiled(x: Tensor, spread: Tensor, truth: Tensor, first: _Weights, training: Training) -> Tensor:
     """Fit the network to a task by compiled loops; its logits of all points."""
     from condiff.kernels.diff_resnet import train
+    from condiff.kernels.layout import in_blocks
     from condiff.kernels.vectors import WIDTH
 
     missing = -x.shape[1] % WIDTH
@@ -131,10 +131,10 @@ def _fit_compiled(x: Tensor, spread: Tensor, truth: Tensor, first: _Weights, tra
         (x @ x.mT).numpy(),
         spread[: len(truth)].numpy(),
         truth.numpy(),
-        in_blocks(x, WIDTH),
-        in_blocks(x @ first.inner.mT, WIDTH),
+        in_blocks(x),
+        in_blocks(x @ first.inner.mT),
         wide.numpy(),
-        in_blocks(small, WIDTH),
+        in_blocks(small),
         first.bias.numpy(),
         _factors(training).numpy(),
         rates,

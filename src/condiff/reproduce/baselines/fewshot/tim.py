@@ -15,7 +15,6 @@ from condiff.reproduce.baselines.fewshot.head import adam, adam_rates, cross_ent
 from condiff.reproduce.baselines.fewshot.method import BatchedMethod
 from condiff.reproduce.baselines.fewshot.problem import Tasks
 from condiff.reproduce.baselines.method import check_counts
-from condiff.training.engines.gram import in_blocks
 
 
 @dataclass(frozen=True)
@@ -58,8 +57,8 @@ class TIM(BatchedMethod):
         return (self._compiled if kernels.available() else self._plain)(tasks)
 
     def _compiled(self, tasks: Tasks) -> Tensor:
+        from condiff.kernels.layout import in_blocks
         from condiff.kernels.tim import descend
-        from condiff.kernels.vectors import WIDTH
 
         points, n_support = tasks.normalised.points, tasks.labels.shape[1]
         kind = points.numpy().dtype.type
@@ -67,7 +66,7 @@ class TIM(BatchedMethod):
         numbers = self.temperature, self.support_weight, self.condition_weight, torch.finfo(points.dtype).tiny
         logits = torch.empty(len(tasks), points.shape[1], tasks.ways, dtype=points.dtype)
         for task, weights in enumerate(tasks.means(tasks.normalised.support)):
-            inputs = in_blocks(points[task], WIDTH), tasks.labels[task].numpy(), in_blocks(weights, WIDTH)
+            inputs = in_blocks(points[task]), tasks.labels[task].numpy(), in_blocks(weights)
             descend(*inputs, logits[task].numpy(), rates, roots, *map(kind, numbers))
         return logits[:, n_support:]
 
