@@ -95,7 +95,7 @@ def test_options_reach_the_model(condiff: Run, flowers: Path) -> None:
     assert result.code == 0
     model = load(out)
     assert (model.n_neighbors, model.layers_, model.random_state) == (7, 3, 5)
-    assert "size" not in [column["name"] for column in model.metadata_["encoder"]["columns"]]
+    assert "size" not in model.feature_names_in_
 
 
 def test_names_with_brackets_are_shown_as_they_are(condiff: Run, tmp_path: Path) -> None:

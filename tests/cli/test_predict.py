@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from sklearn.datasets import load_iris
 from tests.cli.conftest import Run, flower_rows, read_rows, species_of, write_rows
 
-from condiff import COINClassifier, load
+from condiff import COINClassifier, COINRegressor, load
 from condiff.cli import predict
 
 KINDS = ("setosa", "versicolor", "virginica")
@@ -137,6 +137,87 @@ def test_regression_writes_values(condiff: Run, tmp_path: Path) -> None:
     assert np.abs(np.array([float(row["value"]) for row in answers]) - truth).mean() < 0.3
 
 
+# ---- one model for shell and Python ------------------------------------------------------------------------------
+
+
+def messy_rows(n: int = 60) -> list[dict[str, object]]:
+    """Text, money, dates, gaps and a category; the kind of every third row is known."""
+    generator = np.random.default_rng(3)
+    rows: list[dict[str, object]] = []
+    for row in range(n):
+        big = row % 2
+        rows.append(
+            {
+                "name": f"thing {row}",
+                "price": "" if row % 11 == 4 else f"${1000 * big + generator.integers(10, 900):,}",
+                "colour": ["red", "blue", "green"][int(generator.integers(0, 2)) + big],
+                "bought": f"2023-{1 + row % 12:02}-{1 + row % 28:02}",
+                "weight": "n/a" if row % 13 == 5 else round(float(generator.normal(5 * big, 2)), 3),
+                "kind": ("big" if big else "small") if row % 3 == 0 else "",
+            }
+        )
+    return rows
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_model_of_the_command_line_answers_data_frames(condiff: Run, tmp_path: Path, library: str) -> None:
+    frames = pytest.importorskip(library)
+    table = write_rows(tmp_path / "t.csv", messy_rows())
+    assert condiff("fit", table, "--target", "kind", "--out", tmp_path / "model").code == 0
+    assert condiff("predict", tmp_path / "model", table, "--out", tmp_path / "a.csv").code == 0
+    model, frame = load(tmp_path / "model"), frames.read_csv(table)
+    assert model.feature_names_in_.tolist() == ["name", "price", "colour", "bought", "weight"]
+    answers = pd.read_csv(tmp_path / "a.csv")
+    np.testing.assert_allclose(model.predict_proba(frame), answers[["p_big", "p_small"]], atol=1e-6)
+    np.testing.assert_array_equal(model.predict(frame), model.transduction_)
+    assert len(model.predict(frame[:5])) == 5
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_model_of_python_answers_tables(condiff: Run, tmp_path: Path, library: str) -> None:
+    frames = pytest.importorskip(library)
+    table = write_rows(tmp_path / "t.csv", messy_rows())
+    known = np.array([row["kind"] or None for row in messy_rows()], dtype=object)
+    frame = frames.read_csv(table)
+    frame = frame.drop(columns="kind") if library == "pandas" else frame.drop("kind")
+    model = COINClassifier().fit(frame, known)
+    model.save(tmp_path / "model")
+    result = condiff("predict", tmp_path / "model", table, "--id", "name", "--out", tmp_path / "a.csv")
+    assert (result.code, result.err) == (0, "")
+    answers = pd.read_csv(tmp_path / "a.csv")
+    assert answers["name"].tolist() == [row["name"] for row in messy_rows()]
+    assert answers["label"].tolist() == model.transduction_.tolist()
+    np.testing.assert_allclose(answers[["p_big", "p_small"]], model.predict_proba(frame), atol=1e-6)
+
+
+def test_a_model_of_a_frame_of_numbers_answers_tables(condiff: Run, tmp_path: Path) -> None:
+    frame = load_iris(as_frame=True).data.assign(large=lambda rows: rows["petal length (cm)"] > 4)
+    width = frame.pop("petal width (cm)")
+    model = COINRegressor().fit(frame, width.where(np.arange(150) % 5 == 0))
+    model.save(tmp_path / "model")
+    frame[frame.columns[::-1]].to_csv(tmp_path / "t.csv", index=False)
+    result = condiff("predict", tmp_path / "model", tmp_path / "t.csv", "--out", tmp_path / "a.csv")
+    assert (result.code, result.err) == (0, "")
+    answers = pd.read_csv(tmp_path / "a.csv")
+    assert list(answers) == ["row", "value", "low", "high"]
+    np.testing.assert_allclose(answers["value"], model.transduction_)
+    frame.loc[3, "sepal width (cm)"] = np.nan
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    failed = condiff("predict", tmp_path / "model", tmp_path / "t.csv", "--out", tmp_path / "b.csv")
+    failed.assert_failed("column 'sepal width (cm)', row 4: the number is missing")
+    frame.drop(columns="large").to_csv(tmp_path / "t.csv", index=False)
+    failed = condiff("predict", tmp_path / "model", tmp_path / "t.csv", "--out", tmp_path / "b.csv")
+    failed.assert_failed("t.csv lacks 'large'")
+
+
+def test_several_values_per_row_are_for_python(condiff: Run, tmp_path: Path) -> None:
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    COINRegressor(epochs=2, n_inits=1).fit(X, X[:, :2]).save(tmp_path / "model")
+    np.savez(tmp_path / "t.npz", X=X)
+    failed = condiff("predict", tmp_path / "model", tmp_path / "t.npz", "--out", tmp_path / "a.csv")
+    failed.assert_failed("answers 2 values per row: use condiff.load in Python")
+
+
 @pytest.mark.parametrize(
     ("model", "data", "out", "parts"),
     [
@@ -146,7 +227,7 @@ def test_regression_writes_values(condiff: Run, tmp_path: Path) -> None:
         ("model", "narrow.csv", "answers.csv", ["narrow.csv lacks", "petal_length"]),
         ("cut", "flowers.csv", "answers.csv", ["arrays.safetensors is missing, truncated or changed"]),
         ("edited", "flowers.csv", "answers.csv", ["model.json was changed"]),
-        ("python", "flowers.csv", "answers.csv", ["was not written by condiff fit"]),
+        ("python", "flowers.csv", "answers.csv", ["reads a matrix of numbers without names"]),
     ],
 )
 def test_errors_are_one_line_and_nothing_is_written(
@@ -295,7 +376,7 @@ def test_new_nodes_are_answered_through_their_edges(condiff: Run, club: Path, fe
     said = answers["model_says"].astype(object).fillna(answers["label"])
     assert said[fitted].tolist() == model.transduction_.tolist()
     again = pd.read_csv(club / "a.csv")[["p_Mr. Hi", "p_Officer"]].to_numpy()
-    np.testing.assert_allclose(again[fitted], model.predict_proba(model._domain.points), atol=1e-6)
+    np.testing.assert_allclose(again[fitted], model.on_numbers().predict_proba(model._domain.points), atol=1e-6)
     assert (answers["label"] == truth)[~fitted].mean() >= 0.5
     result = condiff(*arguments)
     if features:
@@ -315,7 +396,7 @@ def test_a_model_whose_description_was_forged(condiff: Run, fitted: Path, tmp_pa
     from condiff.files import _checksum
 
     for number, (key, value) in enumerate(
-        [("ids", 7), ("id_columns", [1]), ("edges", "yes"), ("interval", {}), ("encoder", []), ("target", None)]
+        [("ids", 7), ("id_columns", [1]), ("edges", "yes"), ("unlabelled", [None]), ("target", None)]
     ):
         folder = tmp_path / str(number)
         shutil.copytree(fitted / "model", folder)

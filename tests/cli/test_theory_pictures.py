@@ -106,7 +106,7 @@ def test_figures_are_written(condiff: Run, tmp_path: Path, monkeypatch: pytest.M
         (["model", "some.csv", "--out", "radii.txt"], ["--out must end in .csv"]),
         (["model", "missing.csv"], ["missing.csv does not exist"]),
         (["nowhere", "some.csv"], ["nowhere is not a condiff model"]),
-        (["python", "some.csv"], ["was not written by condiff fit"]),
+        (["python", "some.csv"], ["reads a matrix of numbers without names"]),
         (["numbers", "some.csv"], ["predicts numbers"]),
         (["digits", "--together"], ["--together goes with a model"]),
         (["digits", "--out", "some.csv"], ["must be a folder"]),

@@ -6,6 +6,7 @@ import warnings
 from types import SimpleNamespace
 from typing import Any
 
+import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
@@ -27,6 +28,7 @@ from condiff.estimators.inputs import (
     held_out_folds,
     moments,
     slices,
+    unpacked,
     value_items,
     value_targets,
 )
@@ -430,3 +432,48 @@ def test_what_does_not_go_together_is_said() -> None:
         classifier().fit(SimpleNamespace(x=None, edge_index=data().edge_index))
     with pytest.raises(InvalidInputError, match="requires y"):
         classifier().fit(SimpleNamespace(**{name: data()[name] for name in ("x", "edge_index")}, num_nodes=N))
+
+
+# ---- networkx graphs ---------------------------------------------------------------------------------------------
+
+
+def test_the_nodes_of_a_networkx_graph_are_named_by_the_index_or_are_numbers() -> None:
+    chain = nx.Graph([("c", "a"), ("a", "d"), ("d", "b")])
+    chain["c"]["a"]["weight"] = 3.0
+    expected = np.array([[0, 0, 3, 1], [0, 0, 0, 1], [3, 0, 0, 0], [1, 1, 0, 0]])
+    frame = pd.DataFrame({"x": range(4)}, index=list("abcd"))
+    np.testing.assert_array_equal(unpacked(frame, None, chain, "knn")[2].toarray(), expected)
+    numbered = nx.relabel_nodes(chain, dict(zip("abcd", range(4), strict=True)))
+    for X in (frame, frame.reset_index(drop=True), np.zeros((4, 2)), [[0], [1], [2], [3]]):
+        np.testing.assert_array_equal(unpacked(X, None, numbered, "knn")[2].toarray(), expected)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (pd.DataFrame({"x": range(3)}, index=list("abc")), "it has the node 'd'"),
+        (np.zeros((4, 1)), "it has the node 'c'"),
+        (pd.DataFrame({"x": range(5)}, index=list("abcde")), "it has 4 nodes for 5 rows"),
+    ],
+)
+def test_a_networkx_graph_of_other_nodes_is_refused(rows: Any, message: str) -> None:
+    with pytest.raises(InvalidInputError, match=f"named by its index or as 0 to .*{message}.*relabel the nodes"):
+        unpacked(rows, None, nx.Graph([("c", "a"), ("a", "d"), ("d", "b")]), "knn")
+
+
+def test_a_networkx_graph_is_fitted_with_and_without_features() -> None:
+    club = nx.karate_club_graph()
+    side = np.array([club.nodes[node]["club"] for node in club], dtype=object)
+    known = np.where(np.isin(np.arange(34), [0, 33]), side, None)
+    plain = COINClassifier(graph="precomputed").fit(nx.to_numpy_array(club), known)
+    np.testing.assert_array_equal(COINClassifier().fit(club, known).transduction_, plain.transduction_)
+    names = {node: f"member {node}" for node in club}
+    shuffled = nx.Graph()
+    shuffled.add_nodes_from(names[node] for node in reversed(list(club)))
+    shuffled.add_edges_from((names[a], names[b], data) for a, b, data in club.edges(data=True))
+    frame = pd.DataFrame({"degree": [club.degree(node) for node in club]}, index=list(names.values()))
+    beside = COINClassifier().fit(frame, known, adjacency=nx.to_numpy_array(club))
+    named = COINClassifier().fit(frame, known, adjacency=shuffled)
+    np.testing.assert_array_equal(named.predict_proba(frame), beside.predict_proba(frame))
+    with pytest.raises(InvalidInputError, match="two graphs were given"):
+        COINClassifier().fit(club, known, adjacency=club)

@@ -15,11 +15,13 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 from condiff.cli.inputs import (
+    COVERAGE,
     DATA_HELP,
     EDGES_HELP,
     FitFacts,
     check_model_folder,
     choice_or_shares,
+    half_width,
     id_columns,
     open_data,
     row_index,
@@ -32,11 +34,8 @@ from condiff.readers.targets import Label, class_slips, encode_classes, infer_ta
 if TYPE_CHECKING:
     from condiff.estimators import COINClassifier, COINRegressor
 
-#: The share of true values that an interval of a regression is to hold.
-COVERAGE = 0.9
 # A class is reported on its own where the largest has this many times the labels of the smallest.
 _UNEQUAL = 1.5
-_FEWEST_RESIDUALS = 10
 
 
 def command(
@@ -136,11 +135,10 @@ def command(
 
     # Here the input is understood; what comes now takes its time.
     with working(f"fitting {table.n_rows} rows"):
-        from condiff.encoders.table import TableEncoder, row_names, table_features
+        from condiff.encoders.table import EncodedTable, TableEncoder, row_names
         from condiff.reproduce.provenance import provenance
 
-        encoder = TableEncoder.of(learned, table.n_rows, **columns) if used else None
-        X: Any = table_features(table, encoder) if used or table.matrix is not None else None
+        X: Any = EncodedTable(table, TableEncoder.of(learned, table.n_rows, **columns)) if used else table.matrix
         if X is None:
             X, adjacency = adjacency, None  # without features, the edges themselves are what is learned from
         model = _fit(chosen, options, X, labels, adjacency)
@@ -151,12 +149,9 @@ def command(
     facts = FitFacts(
         target=target,
         unlabelled=unlabelled or [],
-        task=chosen,
         id_columns=ids,
         ids=row_names(table, ids[0] if ids else None),
         edges=edge_file is not None,
-        interval=_interval(model) if chosen == "regression" else None,
-        encoder=None if encoder is None else encoder.to_state(),
     )
     seen = [str(column.note) for column in learned] or [f"{X.shape[1]} features as they are"]
     model.save(out, {**asdict(facts), "columns": seen, "data": data.name, "made": provenance(typed())})
@@ -176,7 +171,7 @@ def command(
         "certificate": model.certificate_.to_dict(),
         "cv_score": None if np.isnan(model.cv_score_) else model.cv_score_,
         **_score(model, classes),
-        "interval": facts.interval,
+        "half_width": half_width(model),
         "seconds": time.perf_counter() - started,
         "model": str(out),
     }
@@ -241,17 +236,6 @@ def _score(model: COINClassifier | COINRegressor, classes: Sequence[Label]) -> d
     return facts
 
 
-def _interval(model: Any) -> dict[str, float] | None:
-    """How far held-out values were from their answers, for all but a tenth of them; None where they are few."""
-    record = model.record_
-    n = len(record.held_out)
-    if n < _FEWEST_RESIDUALS:
-        return None
-    truth, answers = model.values_of(record.targets[record.held_out]), model.values_of(record.answers)
-    rank = min(n, math.ceil(COVERAGE * (n + 1))) - 1
-    return {"coverage": COVERAGE, "half_width": float(np.sort(np.abs(truth - answers))[rank])}
-
-
 def _show(summary: dict[str, Any], model: COINClassifier | COINRegressor) -> None:
     grid = Grid(box=None, show_header=False, pad_edge=False)
     grid.add_column(style="bold")
@@ -288,8 +272,8 @@ def _score_lines(summary: dict[str, Any], folds: int) -> list[str]:
         return ["too few labels to hold some out; at least ten are needed"]
     if summary["task"] == "regression":
         lines = [f"R^2 {score:.3f} on held-out labels ({folds} folds); always the mean would be 0"]
-        if summary["interval"]:
-            lines.append(f"{100 * COVERAGE:.0f} % of them within {summary['interval']['half_width']:.4g} of the answer")
+        if summary["half_width"]:
+            lines.append(f"{100 * COVERAGE:.0f} % of them within {summary['half_width']:.4g} of the answer")
         if not summary["better"]:
             lines.append(
                 "this is no better than always answering the mean: the columns say too little about the target"

@@ -6,10 +6,13 @@ Nothing large is imported here: errors in a file are reported at once.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from condiff.errors import InvalidFileError, InvalidInputError
 from condiff.readers.tables import Table, read_table
@@ -19,6 +22,9 @@ DATA_HELP = (
     "and edges.csv."
 )
 EDGES_HELP = "Edges between the rows: a CSV file with the columns source, target and perhaps weight; they name ids."
+#: The share of true values that an interval of a regression is to hold.
+COVERAGE = 0.9
+_FEWEST_RESIDUALS = 10
 _MODEL = "model.json"
 
 
@@ -68,72 +74,67 @@ def row_index(table: Table, ids: Sequence[str]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class FitFacts:
-    """What ``fit`` writes beside a model, for ``predict`` to use.
+    """What ``fit`` writes beside a model, for ``predict`` to use; a model that was saved in Python has none of it.
 
     Attributes
     ----------
-    target, unlabelled, task
-        The column that was learned, the words in it that mean no label, and what it was taken for.
+    target, unlabelled
+        The column that was learned, and the words in it that mean no label.
     id_columns, ids
         The columns that name the rows, and the names of the training rows.
     edges
         Whether edges were given.
-    interval
-        For values, the share of true ones within ``half_width`` of their answer; None where it is not known.
-    encoder
-        The state of the table's encoder, None where the model reads a matrix.
     """
 
-    target: str
-    unlabelled: list[str]
-    task: str
-    id_columns: list[str]
-    ids: list[int | str]
-    edges: bool
-    interval: dict[str, float] | None
-    encoder: dict[str, Any] | None
+    target: str = ""
+    unlabelled: list[str] = field(default_factory=list)
+    id_columns: list[str] = field(default_factory=list)
+    ids: list[int | str] = field(default_factory=list)
+    edges: bool = False
 
     @classmethod
     def of(cls, metadata: Any, folder: Path) -> FitFacts:
-        """Read and check the file, which may hold anything."""
-        if not isinstance(metadata, dict) or "encoder" not in metadata:
-            raise InvalidFileError(f"{folder} was not written by condiff fit: use condiff.load in Python")
-        try:
-            facts = cls(**{field.name: metadata[field.name] for field in fields(cls)})
-        except KeyError as error:
-            raise InvalidFileError(
-                f"{folder} was written by another version of condiff: fit the model again"
-            ) from error
+        """Read and check what the model's file says, which may be anything."""
+        known = metadata if isinstance(metadata, dict) and "id_columns" in metadata else {}
+        facts = cls(**{each.name: known[each.name] for each in fields(cls) if each.name in known})
         names = (facts.unlabelled, facts.id_columns)
         sound = isinstance(facts.target, str) and isinstance(facts.edges, bool) and isinstance(facts.ids, list)
         sound &= all(isinstance(each, list) and all(isinstance(name, str) for name in each) for each in names)
         sound = sound and all(isinstance(name, int | str) for name in facts.ids)
-        sound &= isinstance(facts.encoder, dict | None)
-        if facts.interval is not None:
-            sound &= isinstance(facts.interval, dict) and isinstance(facts.interval.get("half_width"), float)
         if not sound:
             raise InvalidFileError(f"{folder} is damaged: fit the model again")
         return facts
 
-    @classmethod
-    def peek(cls, folder: Path) -> FitFacts | None:
-        """The same without loading the model; None where loading it will raise the error."""
-        path = folder / _MODEL
-        if not path.is_file():
-            raise InvalidFileError(f"{folder} is not a condiff model: it has no {_MODEL}")
-        try:
-            return cls.of(json.loads(path.read_text(encoding="utf-8"))["metadata"], folder)
-        except (OSError, ValueError, LookupError, TypeError):
-            return None
 
-    @property
-    def columns_read(self) -> list[str]:
-        """The columns that the model needs, as far as it says so."""
-        try:
-            columns = (self.encoder or {})["columns"]
-            return [str(column["name"]) for column in columns if column["type"] != "dropped"]
-        except (LookupError, TypeError):
-            return []
+def peek(folder: Path) -> tuple[FitFacts, list[str]]:
+    """What ``fit`` wrote beside a model and the columns that the model reads, without loading it.
+
+    Where its file is damaged there are none: loading it will raise the error.
+    """
+    path = folder / _MODEL
+    if not path.is_file():
+        raise InvalidFileError(f"{folder} is not a condiff model: it has no {_MODEL}")
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        state = content["state"]["$dict"]
+        if state["encoder_"] is not None:
+            columns = [column["$dict"] for column in state["encoder_"]["$dict"]["columns"]]
+            names = [str(column["name"]) for column in columns if column["type"] != "dropped"]
+        else:
+            names = list(map(str, state.get("feature_names_in_", {"$objects": []})["$objects"]))
+        return FitFacts.of(content["metadata"], folder), names
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return FitFacts(), []
+
+
+def half_width(model: Any) -> float | None:
+    """How far held-out values were from their answers, for all but a tenth of them; None where they are few."""
+    record = model.record_
+    n = len(record.held_out)
+    if n < _FEWEST_RESIDUALS or not hasattr(model, "values_of"):
+        return None
+    misses = np.abs(model.values_of(record.targets[record.held_out]) - model.values_of(record.answers))
+    return float(np.sort(misses)[min(n, math.ceil(COVERAGE * (n + 1))) - 1])
 
 
 def choice_or_shares(text: str | None, choices: Sequence[str], option: str) -> str | dict[str, float] | None:

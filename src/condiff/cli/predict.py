@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from condiff.cli.inputs import DATA_HELP, EDGES_HELP, FitFacts, id_columns, open_data, row_index
+from condiff.cli.inputs import DATA_HELP, EDGES_HELP, FitFacts, half_width, id_columns, open_data, peek, row_index
 from condiff.cli.output import check_out, console, print_json, working
 from condiff.encoders.columns import require_columns
 from condiff.errors import InvalidInputError
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 
 
 def command(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A folder that condiff fit wrote.")],
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="A folder that condiff fit or Python wrote.")
+    ],
     data: Annotated[Path, typer.Argument(metavar="DATA", help=DATA_HELP)],
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the answers: .csv or .parquet.")],
     id: Annotated[
@@ -47,27 +50,26 @@ def command(
     Example: [bold]condiff predict flowers-model flowers.csv --out answers.csv[/bold]
     """
     check_out(out, data, *([edges] if edges else []), suffixes=(".csv", ".parquet"))
-    seen = FitFacts.peek(model)
+    facts, read = peek(model)
     table, edge_file = open_data(data, edges)
-    if seen is not None:
-        require_columns(seen.columns_read, table)
-    known = [name for name in seen.id_columns if name in table.columns] if seen is not None else []
-    ids = id_columns(table, id or known)
+    if table.matrix is None:
+        require_columns(read, table)
+    ids = id_columns(table, id or [name for name in facts.id_columns if name in table.columns], read)
     with working(f"answering {table.n_rows} rows"):
-        from condiff.encoders.table import TableEncoder
         from condiff.estimators import COINClassifier, load
 
         fitted = load(model)
         facts = FitFacts.of(fitted.metadata_, model)
-        encoder = None if facts.encoder is None else TableEncoder.from_state(facts.encoder)
-        notes = [*table.notes, *([] if encoder is None else encoder.notes_at_predict(table))]
-        outputs = _answers(fitted, facts, encoder, table, ids, edge_file, notes)
+        notes = [*table.notes, *([] if fitted.encoder_ is None else fitted.encoder_.notes_at_predict(table))]
+        outputs = _answers(fitted, facts, table, ids, edge_file, notes)
+    if not isinstance(fitted, COINClassifier) and outputs.ndim > 1:
+        raise InvalidInputError(f"{model} answers {outputs.shape[1]} values per row: use condiff.load in Python")
     columns = _row_columns(table, ids, keep_columns, facts.target)
     given = _given(table, facts)
     answers = (
         _class_columns(outputs, fitted.classes_.tolist(), given)
         if isinstance(fitted, COINClassifier)
-        else _value_columns(outputs, facts.interval, given)
+        else _value_columns(outputs, half_width(fitted), given)
     )
     _write({**{_free(name, answers): values for name, values in columns.items()}, **answers}, out)
     summary: dict[str, Any] = {"rows": table.n_rows, "out": str(out), "notes": notes}
@@ -94,27 +96,32 @@ def command(
 def _answers(
     fitted: Any,
     facts: FitFacts,
-    encoder: Any,
     table: Table,
     ids: Sequence[str],
     edge_file: Path | None,
     notes: list[str],
 ) -> NDArray[np.float64]:
     """Probabilities or values for every row."""
-    from condiff.encoders.table import table_features
+    from condiff.encoders.table import rows_for
 
     answer = fitted.predict_proba if hasattr(fitted, "predict_proba") else fitted.predict
     if not facts.edges:
         if edge_file is not None:
             raise InvalidInputError("this model was fitted without edges: leave them out, or fit it with --edges")
-        return np.asarray(answer(table_features(table, encoder)))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "X does not have valid feature names")  # they have been compared
+            return np.asarray(answer(rows_for(fitted, table)))
     names = list(row_index(table, ids))
     place = {str(name): row for row, name in enumerate(facts.ids)}
     rows = np.array([place.get(name, -1) for name in names], dtype=np.int64)
     new = np.flatnonzero(rows < 0)
-    found = _fitted_answers(fitted, np.maximum(rows, 0))
+    # By their numbers: nodes of a graph may have the same features.
+    outputs = fitted.record_.output[fitted.record_.node_of_row[np.maximum(rows, 0)]]
+    found = np.asarray((fitted.probabilities_of if hasattr(fitted, "classes_") else fitted.values_of)(outputs))
     if len(new):
-        features = None if encoder is None else encoder.transform(table)[new]
+        features = table.matrix if fitted.encoder_ is None else fitted.encoder_.transform(table)
+        features = None if features is None else features[new]
+        answer = getattr(fitted.on_numbers(), answer.__name__)
         if edge_file is not None:
             adjacency = _edges_to_known(edge_file, place, [names[row] for row in new], notes)
             # Without features, a row is identified by its edges.
@@ -124,17 +131,6 @@ def _answers(
         else:
             raise InvalidInputError(f"{table.source} has {len(new)} new rows: give their edges with --edges")
     return found
-
-
-def _fitted_answers(fitted: Any, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The probabilities or values of some training rows, by their numbers: nodes may have the same features."""
-    from condiff.uncertainty import apply_temperature
-
-    record = fitted.record_
-    outputs = record.output[record.node_of_row[rows]]
-    if hasattr(fitted, "predict_proba"):
-        return np.asarray(apply_temperature(outputs, fitted.temperature_))
-    return np.asarray(fitted.values_of(outputs))
 
 
 def _edges_to_known(path: Path, place: dict[str, int], new: list[str], notes: list[str]) -> sp.csr_array:
@@ -195,12 +191,12 @@ def _class_columns(
 
 
 def _value_columns(
-    values: NDArray[np.float64], interval: dict[str, float] | None, given: NDArray[Any] | None
+    values: NDArray[np.float64], margin: float | None, given: NDArray[Any] | None
 ) -> dict[str, list[Any]]:
     columns: dict[str, list[Any]] = {"value": values.tolist()}
-    if interval is not None:
-        columns["low"] = (values - interval["half_width"]).tolist()
-        columns["high"] = (values + interval["half_width"]).tolist()
+    if margin is not None:
+        columns["low"] = (values - margin).tolist()
+        columns["high"] = (values + margin).tolist()
     if given is not None and given.dtype != object:
         known = ~np.isnan(given)
         columns["value"] = np.where(known, given, values).tolist()

@@ -101,7 +101,7 @@ def _smooth_table(
     out: Path | None,
     json: bool,
 ) -> None:
-    from condiff.encoders.table import model_encoder, row_names, table_features
+    from condiff.encoders.table import row_names, rows_for
     from condiff.estimators import COINClassifier, load
     from condiff.readers.tables import read_table
     from condiff.theory.smoothing import SmoothedClassifier
@@ -111,10 +111,11 @@ def _smooth_table(
     fitted = load(model)
     if not isinstance(fitted, COINClassifier):
         raise InvalidInputError(f"{model} predicts numbers: a certificate is about classes")
-    encoder = model_encoder(fitted, model)
     table = read_table(data)
-    smoothed = SmoothedClassifier(fitted, noise, alpha=alpha, samples=samples, random_state=seed)
-    found = smoothed.certify(table_features(table, encoder), correction="bonferroni" if together else "none")
+    read = rows_for(fitted, table)
+    numbers = read if fitted.encoder_ is None else fitted.encoder_.transform(read)
+    smoothed = SmoothedClassifier(fitted.on_numbers(), noise, alpha=alpha, samples=samples, random_state=seed)
+    found = smoothed.certify(numbers, correction="bonferroni" if together else "none")
     radius = found.radius.round(6)
     rows = [
         {"id": name, "label": label, "radius": far, "abstained": bool(unsure)}

@@ -363,6 +363,22 @@ def require_columns(names: Collection[str], table: Columns) -> None:
         raise InvalidInputError(f"{table.source} lacks {listed(lacking)}{hint}, which the model needs: add it")
 
 
+def numbers_of(column: Column, where: str) -> Floats:
+    """The finite numbers of a column of which no cell may be missing; one that is none is an error that names it."""
+    if column.kind == "text":
+        values, bad = truth_values(column.values) if is_truth(column.values) else NumberForm().read(column.values)
+    else:
+        values, bad = np.asarray(column.values, dtype=np.float64), []
+    _refuse(column, bad, "a number", where, 0)
+    if not np.isfinite(values).all():
+        row = int(np.flatnonzero(~np.isfinite(values))[0]) + 1
+        what = "missing" if np.isnan(values[row - 1]) else "infinite"
+        raise InvalidInputError(
+            f"{where}, column {column.name!r}, row {row}: the number is {what}, and the model knows only numbers: fill it in"
+        )
+    return values
+
+
 def _decimal_of(column: Column) -> str | None:
     """What a column of numbers as text says about the decimal mark of the table."""
     return says_decimal(column.values) if column.kind == "text" else None

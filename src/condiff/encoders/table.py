@@ -18,6 +18,7 @@ from condiff.encoders.columns import (
     LearnedColumn,
     from_dict,
     learn_columns,
+    numbers_of,
     require_columns,
     to_dict,
 )
@@ -172,7 +173,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return notes
 
     def _table(self, X: Any) -> Columns:
-        table = as_columns(X)
+        table = as_columns(X.table if isinstance(X, EncodedTable) else X)
         require_columns([column.name for column in self._used], table)
         return table
 
@@ -227,7 +228,7 @@ def is_table(X: Any) -> bool:
         if X.ndim != 2 or X.dtype.kind not in "OUSTMmf":
             return False
         return bool(np.isnan(X).any()) if X.dtype.kind == "f" else X.dtype.kind != "O" or _has_cells(X)
-    if isinstance(X, Mapping) or (hasattr(X, "columns") and hasattr(X, "batches")):
+    if isinstance(X, Mapping | EncodedTable) or (hasattr(X, "columns") and hasattr(X, "batches")):
         return True
     if isinstance(X, list | tuple):
         try:
@@ -257,20 +258,32 @@ def _has_cells(X: NDArray[np.object_]) -> bool:
         return X.size > 0 and all(is_cell(value) for value in X.ravel().tolist())
 
 
-def table_features(table: Any, encoder: TableEncoder | None) -> Any:
-    """What a model reads of a table from a file: its columns encoded, or its matrix as it is where it has one."""
-    if (table.matrix is None) != (encoder is not None):
-        kind = "the columns of a table" if encoder is not None else "features in an NPZ or NPY file"
+@dataclass(frozen=True, eq=False)
+class EncodedTable:
+    """A table with the encoder that was fitted to it, for an estimator to use instead of one of its own."""
+
+    table: Columns
+    encoder: TableEncoder
+
+
+def encoder_of(X: Any) -> TableEncoder | None:
+    """What an estimator that is fitted on X encodes it with: X's own, a new one for a table, None for numbers."""
+    if isinstance(X, EncodedTable):
+        return X.encoder
+    return TableEncoder().fit(X) if is_table(X) else None
+
+
+def rows_for(model: Any, table: Any) -> Any:
+    """What a fitted model reads of a table from a file: the table, its columns as numbers, or the matrix it holds."""
+    named = [str(name) for name in getattr(model, "feature_names_in_", ())]
+    if (table.matrix is None) != bool(named):
+        kind = "the columns of a table" if named else "a matrix of numbers without names (.npz, .npy)"
         raise InvalidInputError(f"{table.source} does not fit the model, which reads {kind}: give such a file")
-    return table.matrix if encoder is None else encoder.transform(table)
-
-
-def model_encoder(model: Any, folder: Any) -> TableEncoder | None:
-    """The encoder of a model that ``condiff fit`` wrote; None where it reads a matrix."""
-    metadata = model.metadata_
-    if not isinstance(metadata, dict) or "encoder" not in metadata:
-        raise InvalidFileError(f"{folder} was not written by condiff fit: use condiff.load in Python")
-    return None if metadata["encoder"] is None else TableEncoder.from_state(metadata["encoder"])
+    if table.matrix is not None or model.encoder_ is not None:
+        return table if table.matrix is None else table.matrix
+    # Fitted in Python on a data frame of nothing but numbers.
+    require_columns(named, table)
+    return np.column_stack([numbers_of(table.column(name), table.source) for name in named])
 
 
 def row_names(table: Any, id_column: str | None) -> list[int | str]:

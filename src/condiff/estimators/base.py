@@ -20,7 +20,7 @@ from condiff.bases import Residual
 from condiff.bases.classical import Base, Labelled, fit_wrapped
 from condiff.diffusion import SOLVERS, Certificate, Diffusion, certify, diffusion_time
 from condiff.diffusion.stability import max_diagonal
-from condiff.encoders import TableEncoder, is_table
+from condiff.encoders.table import encoder_of
 from condiff.errors import InvalidInputError, StepSizeWarning, UnlabelledComponentWarning
 from condiff.estimators.blended import Ground, clamped, fit_blend, fit_for_rehearsal, fit_then_diffuse
 from condiff.estimators.domain import Domain, follow
@@ -192,7 +192,7 @@ class BaseCOIN(Saveable):
     def _numbers(self, X: Any, *, learn: bool) -> Any:
         """A matrix of numbers as it is, or the columns of a table encoded; ``learn`` decides which it is."""
         if learn:
-            self.encoder_ = TableEncoder().fit(X) if is_table(X) else None
+            self.encoder_ = encoder_of(X)
         if self.encoder_ is None:
             return validate_data(self, X, accept_sparse="csr", dtype=list(PRECISIONS), reset=learn)
         if learn:

@@ -202,8 +202,9 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
             Their classes; see above for how to leave one out.
         sample_weight : array-like of shape (n_samples,), optional
             Weights in the loss. Two equal rows count as one of weight two, and a row of weight zero as absent.
-        adjacency : array-like or sparse matrix of shape (n_samples, n_samples), optional
-            Symmetric weights of the edges; the graph is then this one.
+        adjacency : array-like or sparse matrix of shape (n_samples, n_samples), or a networkx graph, optional
+            Symmetric weights of the edges; the graph is then this one. The nodes of a networkx graph are named by the
+            index of X, or are 0, 1, 2, ...; without features it may also take the place of X.
         """
         self._validate_params()
         X, y, adjacency = unpacked(X, y, adjacency, self.graph)
@@ -248,7 +249,10 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         among the training points; with a precomputed graph pass those as ``adjacency`` (n_new, n_samples), or the base
         network answers alone.
         """
-        outputs = self._answer(X, adjacency)
+        return self.probabilities_of(self._answer(X, adjacency))
+
+    def probabilities_of(self, outputs: Array) -> Array:
+        """Outputs, such as those of ``record_``, as calibrated probabilities."""
         return apply_temperature(outputs, self.temperature_)
 
     def predict(self, X: Any, *, adjacency: Any = None) -> Any:

@@ -328,6 +328,29 @@ def held_out_folds(items: Items, strata: NDArray[np.int64], folds: int) -> NDArr
     return np.asarray(masks[masks.any(axis=1)])
 
 
+def is_networkx(X: Any) -> bool:
+    """Whether this is a networkx graph; without importing networkx."""
+    return hasattr(X, "adj") and hasattr(X, "is_directed")
+
+
+def _in_order_of(X: Any, graph: Any) -> sp.csr_array:
+    """The weights of a networkx graph, its nodes in the order of the rows that they name."""
+    n = X.shape[0] if hasattr(X, "shape") else len(X)
+    nodes = {node: place for place, node in enumerate(graph)}
+    index = getattr(X, "index", None)
+    for names in ([] if index is None or callable(index) else list(index), range(n)):
+        if len(names) == n == len(nodes) and nodes.keys() == set(names):
+            order = [nodes[name] for name in names]
+            return sp.csr_array(Graph.of(graph).weights[order][:, order])
+    known = set(range(n)) if index is None or callable(index) else set(index)
+    stranger = next((node for node in nodes if node not in known), None)
+    problem = f"it has the node {stranger!r}" if stranger is not None else f"it has {len(nodes)} nodes for {n} rows"
+    raise InvalidInputError(
+        f"the graph's nodes must be the rows of X, named by its index or as 0 to {n - 1}, but {problem}: "
+        "relabel the nodes, or pass an adjacency matrix in the order of the rows"
+    )
+
+
 def is_graph_data(X: Any) -> bool:
     """Whether this has features and edges, as a ``Data`` does; without importing the class."""
     return hasattr(X, "edge_index") and hasattr(X, "x")
@@ -343,10 +366,19 @@ def features_of(X: Any) -> Any:
 
 
 def unpacked(X: Any, y: Any, adjacency: Any, graph: Any) -> tuple[Any, Any, Any]:
-    """Features, targets and adjacency of a ``Data``; what is no ``Data`` passes through.
+    """Features, targets and adjacency of a ``Data`` or a networkx graph; anything else passes through.
 
     Targets outside of ``train_mask`` count as missing, if there is one; given targets come before the ``Data``'s own.
+    The nodes of a networkx graph in the place of X are in its own order, those of one beside X are named by X's index,
+    or are 0, 1, 2, ...
     """
+    if is_networkx(X):
+        if adjacency is not None:
+            raise InvalidInputError("two graphs were given: pass the features as X, or leave out the adjacency")
+        weights = Graph.of(X).weights
+        return weights, y, weights
+    if is_networkx(adjacency):
+        adjacency = _in_order_of(X, adjacency)
     if not is_graph_data(X):
         return X, y, adjacency
     if graph != "precomputed":

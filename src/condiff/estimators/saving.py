@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -153,6 +154,8 @@ class Saveable(BaseEstimator):  # type: ignore[misc]
     encoder_: TableEncoder | None
     base_: Base | None
     readout_: ReadOut | Affine | None
+    n_features_in_: int
+    feature_names_in_: NDArray[Any]
     solver: str
     strict: bool
 
@@ -171,6 +174,14 @@ class Saveable(BaseEstimator):  # type: ignore[misc]
         if not isinstance(params["random_state"], int | np.integer | None):
             params["random_state"] = None  # a generator has moved on since; the fit is not repeated on loading
         return save_state(Path(folder), type(self).__name__, params, self._state(), metadata)
+
+    def on_numbers(self) -> Self:
+        """The same model for what ``encoder_`` makes of a table, where that is known already."""
+        model = copy.copy(self)
+        if self.encoder_ is not None:
+            model.encoder_, model.n_features_in_ = None, self.encoder_.blocks_[-1].stop
+            del model.feature_names_in_
+        return model
 
     def _state(self) -> dict[str, Any]:
         """Everything that the fit has set, as arrays and plain values."""

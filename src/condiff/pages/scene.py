@@ -213,8 +213,7 @@ def table_scene(path: Path, target: str, *, layout: Layout = "auto", seed: int =
 
     An NPZ file may bring its own places in the plane as an array ``embedding`` of two columns.
     """
-    from condiff.encoders.columns import learn_columns
-    from condiff.encoders.table import TableEncoder, row_names, table_features
+    from condiff.encoders.table import EncodedTable, TableEncoder, row_names
     from condiff.readers.tables import read_table
     from condiff.readers.targets import encode_classes
 
@@ -222,8 +221,9 @@ def table_scene(path: Path, target: str, *, layout: Layout = "auto", seed: int =
     codes, classes = encode_classes(table.target(target), f"target column {target!r} of {path}")
     if len(classes) > MOST_CLASSES:
         raise InvalidInputError(f"the explorer tells {MOST_CLASSES} classes apart; {target!r} has {len(classes)}")
-    encoder = None if table.matrix is not None else TableEncoder.of(learn_columns(table, drop=[target]), table.n_rows)
-    model = COINClassifier(random_state=seed).fit(table_features(table, encoder), codes)
+    encoder = TableEncoder(drop=[target])
+    X = EncodedTable(table, encoder.fit(table)) if table.matrix is None else table.matrix
+    model = COINClassifier(random_state=seed).fit(X, codes)
     model.classes_ = np.array([str(label) for label in classes], dtype=object)
     names = [str(name) for name in row_names(table, table.id_column([target]))]
     places = _embedding(path, table.n_rows) if path.suffix.lower() == ".npz" else None
