@@ -81,7 +81,7 @@ def command(
 
     made = provenance(typed())
     with process_pool(jobs) as pool, Store(out / STORE) as store:
-        follow(sweep(work, store, pool, made), len(work), node.metrics[0])
+        follow(sweep(work, store, pool, made), len(work), node.metrics)
         runs, makers = store.held([job.key for job in work]), store.makers()
     rows = headline(runs, node.metrics)
     found = claims(runs)

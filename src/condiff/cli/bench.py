@@ -1,4 +1,4 @@
-"""``condiff bench``: the engines against the paper's own computation, on this machine."""
+"""``condiff bench``: engines against the paper's own computation, how methods scale, and accuracy beside peers."""
 
 from __future__ import annotations
 
@@ -8,35 +8,77 @@ from typing import Annotated, Any
 
 import typer
 from rich.table import Table
+from typer.core import TyperGroup
 
 from condiff.cli.output import console, note, print_json, typed
+from condiff.errors import InvalidInputError, did_you_mean
+
+_HELP = """Measure on this machine: speed, scale, and accuracy beside peers.
+
+[dim]Examples[/dim]
+
+[bold]condiff bench node fewshot[/bold]  (engines against the paper's way; the same as condiff bench speed node fewshot)
+
+[bold]condiff bench scale --points 62500 --products[/bold]
+
+[bold]condiff bench tables --budget r20,5[/bold]"""
+_DEFAULT = "speed"
 
 
-def command(
+class _Group(TyperGroup):
+    """Its own commands and those made from protocols; a task alone means ``speed``."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*super().list_commands(ctx), *_benches()]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in _benches():
+            return super().get_command(ctx, cmd_name)
+        from condiff.cli.reproduce import protocol_command
+
+        return protocol_command(cmd_name)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in ("-h", "--help", *self.list_commands(ctx)):
+            named = [arg for arg in args if arg in ("scale", *_benches())]
+            if named and any(not arg.startswith("-") for arg in args[: args.index(named[0])]):
+                raise InvalidInputError(f"{named[0]} is run by itself: leave out the other tasks")
+            args = [_DEFAULT, *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    cls=_Group,
+    help=_HELP,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _benches() -> tuple[str, ...]:
+    from condiff.reproduce.protocols import BENCHES
+
+    return BENCHES
+
+
+Threads = Annotated[int | None, typer.Option(min=1, help="Threads; one per core by default.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON list and nothing else.")]
+
+
+@app.command("speed")
+def _speed(
     tasks: Annotated[
-        list[str],
-        typer.Argument(metavar="TASK...", help="node, fewshot, covid, prostate, all (of these), or scale."),
+        list[str], typer.Argument(metavar="TASK...", help="node, fewshot, covid, prostate, or all of these.")
     ],
     repeats: Annotated[int, typer.Option(min=1, help="How often each is timed; the table has medians.")] = 3,
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads; one per core by default.")] = None,
-    points: Annotated[
-        list[int] | None, typer.Option(metavar="N", help="scale: a number of points; may be repeated.")
-    ] = None,
-    method: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="scale: only this method; may be repeated.")
-    ] = None,
-    products: Annotated[
-        bool, typer.Option("--products", help="scale: also diffuse over a graph as large as ogbn-products.")
-    ] = False,
-    limit: Annotated[
-        float | None, typer.Option(min=1, help="scale: seconds after which a method gives up; 1800 by default.")
-    ] = None,
+    threads: Threads = None,
     before: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="The --out of an earlier run, whose ratios to show beside these."),
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the JSON here too.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON list and nothing else.")] = False,
+    json: Json = False,
 ) -> None:
     """Time one fit of each task as the paper's code does it and by the fast engine, on the same work in one run.
 
@@ -44,38 +86,24 @@ def command(
     cores. Where that takes minutes, it is timed over a few epochs and extrapolated to the paper's number of them.
     Loops are compiled before any clock starts. Keep the machine otherwise idle.
 
-    The task scale is different: COIN on up to a million made-up points whose best possible accuracy is known, beside
-    other methods, each in a process of its own. Results go to --out, results/scale/bench.json by default, with a
-    picture beside it; what the file already holds is not run again.
-
-    Example: [bold]condiff bench node fewshot[/bold] or [bold]condiff bench scale --points 62500 --products[/bold]
+    Example: [bold]condiff bench node fewshot[/bold]
     """
     import json as codec
     import os
 
     import torch
 
-    from condiff.errors import InvalidInputError, did_you_mean
     from condiff.files import write_text
     from condiff.reproduce.bench.speed import TASKS, measure
     from condiff.reproduce.provenance import provenance
 
-    if "scale" in tasks:
-        if len(tasks) > 1:
-            raise InvalidInputError("scale is run by itself: leave out the other tasks")
-        if before is not None:
-            raise InvalidInputError("--before compares ratios, which scale does not have")
-        target = out or Path("results/scale/bench.json")
-        _scale(points or (), method or (), products, limit or 1800.0, threads or os.cpu_count() or 1, target, json)
-        return
-    for name, given in (("points", points), ("method", method), ("products", products), ("limit", limit)):
-        if given:
-            raise InvalidInputError(f"--{name} is for condiff bench scale only")
     wanted = list(TASKS) if "all" in tasks else list(dict.fromkeys(tasks))
     for task in wanted:
         if task not in TASKS:
+            others = ("scale", *_benches())
             raise InvalidInputError(
-                f"unknown task {task!r}{did_you_mean(task, TASKS)}: known are {', '.join(TASKS)}, scale"
+                f"unknown task {task!r}{did_you_mean(task, [*TASKS, *others])}: "
+                f"known are {', '.join(TASKS)}, and by themselves {', '.join(others)}"
             )
     earlier = {} if before is None else _ratios(before)
     torch.set_num_threads(threads or os.cpu_count() or 1)
@@ -93,6 +121,67 @@ def command(
     console.print(
         f"time of one fit on {threads} thread(s), medians of {repeats}; difference: the largest between outputs"
     )
+
+
+@app.command("scale")
+def _scale(
+    points: Annotated[list[int] | None, typer.Option(metavar="N", help="A number of points; may be repeated.")] = None,
+    method: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this one; may be repeated.")] = None,
+    products: Annotated[
+        bool, typer.Option("--products", help="Also diffuse over a graph as large as ogbn-products.")
+    ] = False,
+    limit: Annotated[float, typer.Option(min=1, help="Seconds after which a method gives up.")] = 1800.0,
+    threads: Threads = None,
+    out: Annotated[
+        Path, typer.Option(metavar="FILE", help="Where the results are, with a picture beside; what is there is kept.")
+    ] = Path("results/scale/bench.json"),
+    json: Json = False,
+) -> None:
+    """Run COIN on up to a million made-up points whose best possible accuracy is known, beside other methods.
+
+    Each runs in a process of its own; what the file already holds is not run again.
+
+    Example: [bold]condiff bench scale --points 62500 --products[/bold]
+    """
+    import json as codec
+    import os
+
+    from condiff.reproduce.bench.scale import SIZES, exponents, run_sweep
+    from condiff.reproduce.bench.scale.methods import METHODS
+    from condiff.reproduce.bench.scale.points import CLASSES, LABELS_PER_CLASS
+
+    points, methods = points or [], method or []
+    for name in methods:
+        if name not in METHODS:
+            raise InvalidInputError(
+                f"unknown method {name!r}{did_you_mean(name, METHODS)}: known are {', '.join(METHODS)}"
+            )
+    fewest = 2 * CLASSES * LABELS_PER_CLASS
+    if any(size < fewest for size in points):
+        raise InvalidInputError(f"--points must be at least {fewest:,}: {LABELS_PER_CLASS} per class have labels")
+    # With --products alone, no points are run.
+    sizes = tuple(points) or (() if products else SIZES)
+    rows = run_sweep(
+        out,
+        sizes=sizes,
+        methods=tuple(methods) or tuple(METHODS),
+        products=products,
+        threads=threads or os.cpu_count() or 1,
+        limit=limit,
+        command=typed(),
+        report=note,
+    )
+    if any(row["points"] and row["status"] == "ok" for row in rows):
+        from condiff.pages.canvas import save
+        from condiff.reproduce.figures.bench import draw_scale
+
+        save(draw_scale(codec.loads(out.read_text())), out.with_suffix(".png"))
+    if json:
+        print_json(rows)
+        return
+    console.print(_scale_table(rows))
+    for name, slope in exponents(rows).items():
+        console.print(f"{name}: time grows as points to the power of {slope:.2f}", markup=False)
 
 
 def _table(rows: list[dict[str, Any]], earlier: dict[str, float]) -> Table:
@@ -127,56 +216,10 @@ def _ratios(file: Path) -> dict[str, float]:
     """The ratio of every task in the file of an earlier run."""
     import json as codec
 
-    from condiff.errors import InvalidInputError
-
     try:
         return {row["task"]: float(row["ratio"]) for row in codec.loads(file.read_text())}
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise InvalidInputError(f"--before {file} is not a file that condiff bench --out wrote: {error!r}") from error
-
-
-def _scale(
-    points: Sequence[int], methods: Sequence[str], products: bool, limit: float, threads: int, out: Path, json: bool
-) -> None:
-    """``condiff bench scale``: run what ``out`` does not hold yet and show all of it."""
-    import json as codec
-
-    from condiff.errors import InvalidInputError, did_you_mean
-    from condiff.reproduce.bench.scale import SIZES, exponents, run_sweep
-    from condiff.reproduce.bench.scale.methods import METHODS
-    from condiff.reproduce.bench.scale.points import CLASSES, LABELS_PER_CLASS
-
-    for method in methods:
-        if method not in METHODS:
-            raise InvalidInputError(
-                f"unknown method {method!r}{did_you_mean(method, METHODS)}: known are {', '.join(METHODS)}"
-            )
-    fewest = 2 * CLASSES * LABELS_PER_CLASS
-    if any(size < fewest for size in points):
-        raise InvalidInputError(f"--points must be at least {fewest:,}: {LABELS_PER_CLASS} per class have labels")
-    # With --products alone, no points are run.
-    sizes = tuple(points) or (() if products else SIZES)
-    rows = run_sweep(
-        out,
-        sizes=sizes,
-        methods=tuple(methods) or tuple(METHODS),
-        products=products,
-        threads=threads,
-        limit=limit,
-        command=typed(),
-        report=note,
-    )
-    if any(row["points"] and row["status"] == "ok" for row in rows):
-        from condiff.pages.canvas import save
-        from condiff.reproduce.figures.bench import draw_scale
-
-        save(draw_scale(codec.loads(out.read_text())), out.with_suffix(".png"))
-    if json:
-        print_json(rows)
-        return
-    console.print(_scale_table(rows))
-    for method, slope in exponents(rows).items():
-        console.print(f"{method}: time grows as points to the power of {slope:.2f}", markup=False)
 
 
 def _scale_table(rows: Sequence[dict[str, Any]]) -> Table:

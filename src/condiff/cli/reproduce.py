@@ -81,7 +81,7 @@ class _Group(TyperGroup):
         return _names()
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        return _command(cmd_name) if cmd_name in _names() else None
+        return protocol_command(cmd_name) if cmd_name in _names() else None
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and not {"-h", "--help"} & set(args[:1]) and args[0] not in _names():
@@ -106,16 +106,16 @@ def _reproduce() -> None:
 
 
 def _names() -> list[str]:
-    from condiff.reproduce.protocols import PROTOCOLS
+    from condiff.reproduce.protocols import BENCHES, PROTOCOLS
 
-    return list(PROTOCOLS)
+    return [name for name in PROTOCOLS if name not in BENCHES]
 
 
 def _flags(name: str) -> set[str]:
-    return {flag for parameter in _command(name).params for flag in parameter.opts}
+    return {flag for parameter in protocol_command(name).params for flag in parameter.opts}
 
 
-def _command(name: str) -> TyperCommand:
+def protocol_command(name: str) -> TyperCommand:
     """The command of a protocol: its options and those of every sweep, as typer would read them off a function."""
     from condiff.reproduce.protocols import protocol
 
@@ -194,7 +194,7 @@ def run(protocol: Protocol, options: Options, running: Running) -> None:
         held = store.find(keys)
         protocol.prepare([job for job in jobs if job.key.digest not in held], pool, note)
         ahead = 64 if running.cluster is None else AHEAD
-        follow(sweep(jobs, store, pool, made, ahead=ahead), len(jobs), protocol.metrics[0])
+        follow(sweep(jobs, store, pool, made, ahead=ahead), len(jobs), protocol.metrics)
         runs, everything, makers = store.held(keys), store.runs(protocol.name), store.makers(protocol.name)
     rows, all_rows = headline(runs, protocol.metrics), headline(everything, protocol.metrics)
     texts = protocol.texts(everything)
@@ -205,5 +205,5 @@ def run(protocol: Protocol, options: Options, running: Running) -> None:
     if running.json:
         print_json([row.to_dict() for row in rows])
         return
-    console.print(terminal_table(rows))
+    console.print(terminal_table([row for row in rows if row.metric in (protocol.on_screen or protocol.metrics)]))
     console.print(f"\nwritten to {out}: summary.json, summary.csv, table.md, table.tex, {STORE}", markup=False)

@@ -6,7 +6,7 @@ import statistics
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
@@ -20,9 +20,9 @@ from condiff.reproduce.runs import Run
 _SECONDS_BETWEEN_LINES = 30.0
 
 
-def follow(sweep: Iterable[Progress], total: int, metric: str) -> None:
-    """Run a sweep to its end, with progress on standard error."""
-    state = _State(metric, total)
+def follow(sweep: Iterable[Progress], total: int, metrics: Sequence[str]) -> None:
+    """Run a sweep to its end, with progress on standard error: of each run the first of these metrics that it has."""
+    state = _State(metrics, total)
     if not sys.stderr.isatty():
         for progress in sweep:
             state.add(progress)
@@ -38,8 +38,8 @@ def follow(sweep: Iterable[Progress], total: int, metric: str) -> None:
 
 
 class _State:
-    def __init__(self, metric: str, total: int) -> None:
-        self.metric, self.total = metric, total
+    def __init__(self, metrics: Sequence[str], total: int) -> None:
+        self.metrics, self.total = metrics, total
         self.runs: list[Run] = []
         self.held = 0
         self._values: dict[tuple[object, ...], list[float]] = defaultdict(list)
@@ -50,7 +50,10 @@ class _State:
         run = progress.run
         self.runs.append(run)
         self.held = progress.held
-        self._values[run.dataset, run.condition, run.method].append(run.metrics[self.metric])
+        self._values[run.dataset, run.condition, run.method].append(run.metrics[self._metric(run)])
+
+    def _metric(self, run: Run) -> str:
+        return next(name for name in self.metrics if name in run.metrics)
 
     def line_is_due(self) -> bool:
         """About twenty lines, and one at least every half minute; none for runs that were already stored."""
@@ -65,7 +68,7 @@ class _State:
     def text(self, *, short: bool = False) -> str:
         run = self.runs[-1]
         values = self._values[run.dataset, run.condition, run.method]
-        mean = f"{statistics.fmean(values):.{METRICS[self.metric].decimals + 1}f}"
+        mean = f"{statistics.fmean(values):.{METRICS[self._metric(run)].decimals + 1}f}"
         title = dataset_title(run.task, run.dataset, run.condition)
         running = f"{title}: {run.method} {mean} over {len(values)}"
         left = self._left()

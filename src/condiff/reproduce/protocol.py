@@ -144,6 +144,8 @@ class Protocol(ABC):
     baselines: ClassVar[str]
     #: The metrics in tables; a sweep's progress shows the first.
     metrics: ClassVar[tuple[str, ...]]
+    #: Those of them that the command prints; all of them by default.
+    on_screen: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def cases(self, options: Any) -> Iterable[tuple[Case, Mapping[int, Any]]]:
@@ -190,6 +192,16 @@ class Protocol(ABC):
 
     def prepare(self, jobs: Sequence[Job], pool: Executor, tell: Tell) -> None:  # noqa: B027
         """Make what these jobs need before they can run."""
+
+    def summarise(self, runs: Sequence[Run]) -> list[Row]:
+        """The rows of the summary: one for each data set, condition, method, settings and metric by default."""
+        from condiff.reproduce.summary import rows_of
+
+        return rows_of(runs)
+
+    def section(self, row: Row) -> str:
+        """The heading of the table that a row of the summary belongs to; all are in one by default."""
+        return ""
 
     def describe(self, dataset: str, condition: Condition) -> tuple[str, ...]:
         """A data set and its condition in words, for headings, which leave out what all columns share."""

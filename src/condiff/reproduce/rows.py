@@ -23,6 +23,7 @@ class Spread(StrEnum):
 
     DEVIATION = "standard deviation"
     INTERVAL = "95 % interval"
+    BETWEEN_DRAWS = "standard deviation between draws"
 
 
 @dataclass(frozen=True)
@@ -152,6 +153,13 @@ def describe(task: str, dataset: str, condition: Condition = NO_CONDITION) -> tu
 def dataset_title(task: str, dataset: str, condition: Condition = NO_CONDITION) -> str:
     """A data set under a condition, for headings."""
     return ", ".join(describe(task, dataset, condition))
+
+
+def section(row: Row) -> str:
+    """The heading of the table that a row belongs to, as the task's protocol puts it; empty where all are in one."""
+    from condiff.reproduce.protocols import PROTOCOLS, protocol
+
+    return protocol(row.task).section(row) if row.task in PROTOCOLS else ""
 
 
 def published_as(task: str, dataset: str, condition: Condition = NO_CONDITION) -> tuple[str, str | None] | None:

@@ -16,7 +16,22 @@ from condiff.reproduce.runs import Run
 
 
 def summarise(runs: Iterable[Run]) -> list[Row]:
-    """The rows of ``summary.json``, in the paper's order and then by name; safe for strict JSON.
+    """The rows of ``summary.json``, as the protocol of each task makes them; in the paper's order and then by name."""
+    from condiff.reproduce.protocols import PROTOCOLS, protocol
+
+    tasks: dict[str, list[Run]] = defaultdict(list)
+    for run in runs:
+        tasks[run.task].append(run)
+    rows = [
+        row
+        for task, own in tasks.items()
+        for row in (protocol(task).summarise(own) if task in PROTOCOLS else rows_of(own))
+    ]
+    return sorted(rows, key=paper_order)
+
+
+def rows_of(runs: Iterable[Run]) -> list[Row]:
+    """A row for each data set, condition, method, settings and metric; safe for strict JSON.
 
     ``mean`` is over the splits, after averaging the runs of each split: they share their data, and some splits may
     have more of them than others. ``stderr`` is the standard error of that mean; one split gives None. ``std`` is the
@@ -32,7 +47,7 @@ def summarise(runs: Iterable[Run]) -> list[Row]:
     rows = []
     for cell in cells.values():
         rows += [_row(cell, metric) for metric in dict.fromkeys(name for run in cell for name in run.metrics)]
-    return sorted(rows, key=paper_order)
+    return rows
 
 
 def _row(runs: list[Run], metric: str) -> Row:

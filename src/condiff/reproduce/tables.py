@@ -18,7 +18,7 @@ from rich.text import Text
 from condiff.errors import InvalidInputError
 from condiff.reproduce.metrics import Metric, Style, metric
 from condiff.reproduce.published import group
-from condiff.reproduce.rows import Row, Spread, describe, labels, method_place
+from condiff.reproduce.rows import Row, Spread, describe, labels, method_place, section
 from condiff.reproduce.runs import Condition
 
 # With more exceptions than this to the usual number of runs, a sentence does not list them.
@@ -136,7 +136,24 @@ def _columns(rows: Sequence[Row]) -> dict[Any, Column]:
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """One line per method and one column per data set: ours, in brackets the published value and the difference."""
+    """One line per method and one column per data set: ours, in brackets the published value and the difference.
+
+    Where the task's protocol divides its rows into sections, there is a table for each.
+    """
+    texts = [f"{f'## {title}' + chr(10) * 2 if title else ''}{_markdown(own)}" for title, own in _sections(rows)]
+    return "\n\n".join(texts)
+
+
+def _sections(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
+    if not rows:
+        raise InvalidInputError("there are no results to show")
+    found: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        found[section(row)].append(row)
+    return list(found.items())
+
+
+def _markdown(rows: Sequence[Row]) -> str:
     grid = lay_out(rows)
     lines = [
         _markdown_line(["method", *(column.title for column in grid.columns)]),
@@ -168,10 +185,14 @@ def csv_text(rows: Sequence[Row]) -> str:
 
 
 def latex(rows: Sequence[Row]) -> str:
-    """The paper's layout: grouped, the best of a column in bold; for booktabs and multirow."""
+    """The paper's layout: grouped, the best of a column in bold; for booktabs, multirow. A table for each section."""
+    return "\n".join(_latex(own, title) for title, own in _sections(rows))
+
+
+def _latex(rows: Sequence[Row], title: str) -> str:
     grid = lay_out(rows)
     titles = [_escape_latex(column.title) for column in grid.columns]
-    caption = f"{_metric_text(grid)}: {grid.about()}. The best of a column is bold."
+    caption = f"{title + '. ' if title else ''}{_metric_text(grid)}: {grid.about()}. The best of a column is bold."
     body = []
     for name, members in groupby(grid.lines, key=lambda line: line.group):
         lines = list(members)

@@ -1,4 +1,4 @@
-"""The paper's applications, one protocol per file: a new one is a file here and a line below."""
+"""The paper's applications and our own comparison, one protocol per file: a new one is a file here and a line below."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ PROTOCOLS = {
     "covid": "condiff.reproduce.protocols.covid:Covid",
     "prostate": "condiff.reproduce.protocols.prostate:Prostate",
     "fewshot": "condiff.reproduce.protocols.fewshot:FewShot",
+    "tables": "condiff.reproduce.protocols.tables:Tables",
 }
+#: Those that are not the paper's, and so commands of ``condiff bench`` rather than of ``condiff reproduce``.
+BENCHES = ("tables",)
 
 
 @cache
