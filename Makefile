@@ -18,7 +18,7 @@ demo: $(VENV)/ready-demo  ## Digits with a few labels per class: a table and a p
 test: $(VENV)/ready-dev  ## Run the tests on all cores.
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile -m "not slow"
 
-test-portable: $(VENV)/ready-dev  ## Run the tests as other processors would, setting by setting: about an hour.
+test-portable: $(VENV)/ready-dev  ## Run the tests as other processors would: about half an hour.
 	.ci/portable $(BIN)/python
 
 # Debian's Chromium where there is none yet; the tests say so and are skipped where it cannot be had.

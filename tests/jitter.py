@@ -1,8 +1,8 @@
 """Moves the first weights of whatever learns by the share in ``CONDIFF_JITTER``: no test's verdict may hang on it.
 
 As another processor's rounding might, and always the same for the same draw: tests that compare two networks of one
-seed still do. ``CONDIFF_JITTER_SEED`` makes it another move. ``.ci/portable`` runs the tests with it; a process that a
-test starts imports this module too, where what it learns is compared.
+seed still do. A number behind a colon (``1e-6:1``) makes it another move. ``.ci/portable`` runs the tests with it; a
+process that a test starts imports this module too, where what it learns is compared.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-SHARE, SEED = float(os.environ.get("CONDIFF_JITTER", 0)), int(os.environ.get("CONDIFF_JITTER_SEED", 0))
+SHARE, SEED = map(float, f"{os.environ.get('CONDIFF_JITTER', 0)}:0".split(":")[:2])
 
 
 def move(drawn: torch.Tensor) -> torch.Tensor:
