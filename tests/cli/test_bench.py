@@ -104,3 +104,42 @@ def test_options_that_do_not_belong_together(condiff: Run, tmp_path: Path) -> No
     condiff("bench", "scale", "--before", tmp_path / "x.json").assert_failed("No such option: --before")
     (tmp_path / "x.json").write_text("{}]")
     condiff("bench", "node", "--before", tmp_path / "x.json").assert_failed("is not a file that condiff bench")
+
+
+def test_tables_are_compared_and_the_same_command_runs_nothing_again(condiff: Run, tmp_path: Path) -> None:
+    out = tmp_path / "tables"
+    what = ("--tables", "sk-wine,sk-iris", "--method", "LR,LDA,1NN", "--budget", "5", "--draws", 2)
+    command = ("bench", "tables", *what, "--jobs", 1, "--out", out)
+    result = condiff(*command)
+    assert result.code == 0, result.err
+    assert "12 of 12 runs" in result.err and "5 labels per class, chosen half, classification" in result.out
+    files = {
+        "summary.json",
+        "table.md",
+        "comparison.md",
+        "comparison.json",
+        "by-table.csv",
+        "runs.sqlite",
+        "splits.csv",
+    }
+    pictures = {f"ranks-chosen-5-per-class-{name}.png" for name in ("accuracy", "balanced-accuracy", "log-loss")}
+    assert files | pictures <= {path.name for path in out.iterdir()}
+    table = (out / "table.md").read_text()
+    assert table.startswith(
+        "## 5 labels per class, chosen half, classification: 2 tables, 2 draws\n\n| method | accuracy"
+    )
+    again = condiff(*command, "--json")
+    assert {row["metric"] for row in json.loads(again.out)} >= {
+        "accuracy",
+        "balanced_accuracy",
+        "rank_log_loss",
+        "seconds",
+    }
+    assert "LR" not in again.err  # nothing is left to run
+
+
+def test_bad_input_for_tables(condiff: Run, tmp_path: Path) -> None:
+    condiff("bench", "tables", "--tables", "sk-wines").assert_failed("did you mean 'sk-wine'")
+    condiff("bench", "tables", "--budget", "r0").assert_failed("--budget 'r0'")
+    condiff("bench", "tables", "--method", "LRR").assert_failed("unknown method 'LRR'")
+    condiff("bench", "tables", "--shots", 1).assert_failed("No such option: --shots", "condiff bench tables --help")

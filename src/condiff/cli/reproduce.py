@@ -184,6 +184,8 @@ def run(protocol: Protocol, options: Options, running: Running) -> None:
         raise InvalidInputError("--jobs is for processes of this machine: leave it out with --cluster")
     if running.cluster is not None and options.here_only:
         raise InvalidInputError(f"{options.here_only}: leave out --cluster")
+    for line in protocol.notes(options):
+        note(line)
     protocol.fetch(options, batches_shown)
     jobs = protocol.jobs(options)
     made, out = provenance(typed()), running.out

@@ -190,6 +190,10 @@ class Protocol(ABC):
     def fetch(self, options: Any, shown: Shown) -> None:  # noqa: B027
         """Prepare slow inputs, such as embedded images, in the cache, and show progress."""
 
+    def notes(self, options: Any) -> list[str]:
+        """Lines to show before the runs are made."""
+        return []
+
     def prepare(self, jobs: Sequence[Job], pool: Executor, tell: Tell) -> None:  # noqa: B027
         """Make what these jobs need before they can run."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from condiff.encoders import TableEncoder
-from condiff.errors import InvalidInputError, did_you_mean
+from condiff.errors import InvalidInputError, MissingDependencyError, did_you_mean
 from condiff.reproduce import comparison
 from condiff.reproduce.baselines.tables import METHODS, REGISTRY
 from condiff.reproduce.baselines.tables.method import Outcome, TableMethod, TableProblem
@@ -128,6 +128,14 @@ class TablesOptions(Options):
         self.conditions("classes")
 
     @property
+    def chosen_methods(self) -> list[str]:
+        """The methods to run; of all of them, those that are installed."""
+        if self.method.strip().lower() not in ("all", "peers"):
+            return [REGISTRY.named(name.strip())[0] for name in self.method.split(",")]
+        installed = [name for name in METHODS if not REGISTRY.get(name).missing()]
+        return [name for name in installed if self.method.strip().lower() == "all" or not name.startswith("COIN")]
+
+    @property
     def chosen_tables(self) -> list[tuple[str, Task]]:
         """The tables to measure, with what their targets have."""
         kinds: tuple[Task, ...] = ("classes", "values")
@@ -201,15 +209,20 @@ class Tables(Protocol):
         return sorted(super().jobs(options), key=lambda job: job.seed)
 
     def methods(self, case: Case, options: TablesOptions) -> Mapping[str, TableMethod]:
-        names = options.method.strip().lower()
-        listed = (
-            ",".join(name for name in METHODS if not name.startswith("COIN")) if names == "peers" else options.method
-        )
-        found = REGISTRY.chosen(listed, case.dataset, options.changes, case.condition)
+        found = REGISTRY.chosen(",".join(options.chosen_methods), case.dataset, options.changes, case.condition)
         table = load(case.dataset)
         task: Task = "classes" if table.n_classes else "values"
         size = table.x.shape[1], table.n_classes
         return {name: method for name, method in found.items() if task in method.tasks and not method.refuses(*size)}
+
+    def notes(self, options: TablesOptions) -> list[str]:
+        missing = {name: REGISTRY.get(name).missing() for name in METHODS}
+        if options.method.strip().lower() in ("all", "peers"):
+            return [f"{name} is left out: {why}" for name, why in missing.items() if why]
+        for name in options.chosen_methods:
+            if missing[name]:
+                raise MissingDependencyError(f"{name} cannot run: {missing[name]}")
+        return []
 
     def problem(self, case: Case, seed: int, split: Split) -> TableProblem:
         table = load(case.dataset)

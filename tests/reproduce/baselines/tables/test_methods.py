@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from functools import cache
 
@@ -45,8 +44,8 @@ def kinds() -> list[tuple[str, str]]:
 
 
 def need(name: str) -> None:
-    if name == "CatBoost" and importlib.util.find_spec("catboost") is None:
-        pytest.skip("needs catboost: pip install 'condiff[bench]'")
+    if why := REGISTRY.get(name).missing():
+        pytest.skip(f"{name}: {why}")
 
 
 @pytest.mark.parametrize(("name", "task"), kinds())

@@ -27,6 +27,7 @@ METHODS: dict[str, tuple[str, str]] = {
     "LabelSpreading-rbf": ("transductive", "SpreadingGaussian"),
     "Laplace": ("transductive", "LaplaceLearning"),
     "Poisson": ("transductive", "PoissonLearning"),
+    "TabPFN": ("tabpfn", "TabPFN"),
 }
 
 

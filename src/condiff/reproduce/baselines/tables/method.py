@@ -63,7 +63,7 @@ class TableProblem:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """Probabilities (rows, classes) or values (rows,) for every row, and the time that they took."""
+    """Probabilities (rows, classes) or values (rows,) for every row, and the processor's time that they took."""
 
     answers: Array
     seconds: float
@@ -83,6 +83,11 @@ class TableMethod(Method):
     def answers(self, problem: TableProblem, seed: int) -> Array:
         """Probabilities or values for every row."""
 
+    @classmethod
+    def missing(cls) -> str | None:
+        """What it needs and is not installed; None where it can run."""
+        return None
+
     def refuses(self, n_features: int, n_classes: int) -> bool:
         """Whether a table is too large for it."""
         return False
@@ -91,9 +96,10 @@ class TableMethod(Method):
         """Learn from the given labels and answer for every row, on one thread; the time includes both."""
         with threadpool_limits(1), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of methods that few labels make uneasy: their answers are judged
-            started = time.perf_counter()
+            # The processor's time: on one thread it is the time that passes, whatever else the machine does.
+            started = time.process_time()
             found = np.asarray(self.answers(problem, seed), dtype=np.float64)
-            seconds = time.perf_counter() - started
+            seconds = time.process_time() - started
         expected = (len(problem.x), problem.n_classes) if problem.n_classes else (len(problem.x),)
         if found.shape != expected or not np.isfinite(found).all():
             raise CondiffError(

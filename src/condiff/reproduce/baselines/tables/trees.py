@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, ClassVar
 
 import numpy as np
 
-from condiff.errors import MissingDependencyError
 from condiff.reproduce.baselines.tables.method import Array, EstimatorMethod, TableProblem
 
 
@@ -74,11 +74,12 @@ class CatBoost(EstimatorMethod):
 
     rounds: int = 200
 
+    @classmethod
+    def missing(cls) -> str | None:
+        return None if find_spec("catboost") else "it needs catboost: pip install 'condiff[bench]'"
+
     def estimator(self, problem: TableProblem, seed: int) -> Any:
-        try:
-            catboost = import_module("catboost")
-        except ImportError as error:
-            raise MissingDependencyError("CatBoost needs catboost: pip install 'condiff[bench]'") from error
+        catboost = import_module("catboost")
         kind = catboost.CatBoostClassifier if problem.task == "classes" else catboost.CatBoostRegressor
         return kind(
             iterations=self.rounds, thread_count=1, verbose=False, allow_writing_files=False, random_seed=seed % 2**31

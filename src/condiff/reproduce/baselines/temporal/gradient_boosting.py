@@ -36,7 +36,7 @@ class GradientBoosting(TemporalMethod):
 
     def solve(self, problem: TemporalProblem, seed: int) -> Outcome:
         from sklearn.ensemble import HistGradientBoostingRegressor
-        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+        from threadpoolctl import threadpool_limits
 
         rows, targets = problem.training_rows
         # A lag without a single known value is useless, and the trees cannot bin it.
