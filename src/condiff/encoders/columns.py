@@ -374,7 +374,7 @@ def numbers_of(column: Column, where: str) -> Floats:
         row = int(np.flatnonzero(~np.isfinite(values))[0]) + 1
         what = "missing" if np.isnan(values[row - 1]) else "infinite"
         raise InvalidInputError(
-            f"{where}, column {column.name!r}, row {row}: the number is {what}, and the model knows only numbers: fill it in"
+            f"{where}, column {column.name!r}, row {row}: the number is {what}, which the model cannot read: fill it in"
         )
     return values
 
