@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import io
 import json
 import shutil
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +14,14 @@ from sklearn.datasets import load_iris
 from tests.cli.conftest import Run, flower_rows, species_of, write_rows
 
 from condiff import COINClassifier, COINRegressor, load
+from condiff.cli.fit import _score_lines
 
 
 def test_it_says_what_it_did_and_writes_the_model(condiff: Run, flowers: Path) -> None:
     out = flowers.with_name("model")
     result = condiff("fit", flowers, "--target", "species", "--out", out)
     assert (result.code, result.err) == (0, "")
-    for part in ("150 rows, 21 labelled", "setosa", "classification", "edges", "layers of", "certified", "held-out"):
+    for part in ("150 rows, 21 labelled", "setosa", "classification", "edges", "diffusion", "held-out"):
         assert part in result.out
     assert f"condiff predict {out} DATA" in result.out
     model = load(out)
@@ -224,7 +227,18 @@ def test_a_score_no_better_than_that_is_said_plainly(condiff: Run, tmp_path: Pat
     assert "this is no better than always answering 'a'" in result.out
     result = condiff("fit", table, "--target", "size", "--drop", "kind", "--out", tmp_path / "values")
     assert "always the mean would be 0" in result.out
-    assert "this is no better than always answering the mean" in result.out
+    assert "always answering the mean: " in result.out
+
+
+@pytest.mark.parametrize(
+    ("score", "better", "said"),
+    [(0.5, False, "no better than"), (0.7, False, "no clear gain over"), (0.9, True, None)],
+)
+def test_a_small_gain_may_be_chance(score: float, better: bool, said: str | None) -> None:
+    summary = {"task": "classification", "cv_score": score, "always": "a", "always_score": 0.5, "better": better}
+    first, *rest = _score_lines({**summary, "class_scores": None}, 5)
+    assert first == f"{100 * score:.1f} % accuracy on held-out labels (5 folds); always 'a' would be 50.0 %"
+    assert [line.partition(" always")[0] for line in rest] == ([] if said is None else [f"this is {said}"])
 
 
 # ---- tables as they are ------------------------------------------------------------------------------------------
@@ -323,6 +337,97 @@ def test_infinity_is_an_error_that_names_its_row(condiff: Run, tmp_path: Path) -
     failed.assert_failed("column 'x', row 7: 'inf' is infinite: fix the cell or leave it empty")
 
 
+# ---- awkward files, as people have them ---------------------------------------------------------------------------
+
+
+def plain_rows(**more: list[object]) -> str:
+    """A table of thirty rows as CSV, with further columns."""
+    columns = {"x": [row * 7 % 11 + 5 * (row % 2) for row in range(30)], "kind": ["a", "b"] * 15, **more}
+    return "\n".join(",".join(map(str, row)) for row in [list(columns), *zip(*columns.values(), strict=True)]) + "\n"
+
+
+def split_json() -> bytes:
+    header, *rows = [line.split(",") for line in plain_rows().splitlines()]
+    return json.dumps({"columns": header, "index": list(range(30)), "data": rows}).encode()
+
+
+def zipped(name: str) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr(name, plain_rows())
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("utf16.csv", plain_rows().encode("utf-16-le"), "read as UTF-16"),
+        ("utf16.csv", plain_rows().encode("utf-16-be"), "read as UTF-16"),
+        ("remarks.csv", b"# from the lab\n# in 2024\n" + plain_rows().encode(), "2 lines of remarks left out"),
+        ("hash.csv", plain_rows().replace("x,", "#x,", 1).encode(), "'#x': number"),
+        ("cut.csv", plain_rows().replace("\n", ",\n").replace(",\n", "\n", 1).encode(), "30 rows"),
+        ("table", plain_rows().encode(), "30 rows"),
+        ("table.zip", zipped("table"), "30 rows"),
+        ("split.json", split_json(), "30 rows"),
+        ("old.csv", plain_rows().replace("\n", "\r").encode(), "30 rows"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_files_that_programs_write(condiff: Run, tmp_path: Path, name: str, content: bytes, said: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    result = condiff("fit", tmp_path / name, "--target", "kind", "--out", tmp_path / "model", "--layers", 1)
+    assert (result.code, result.err) == (0, "")
+    assert said in result.out
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "said"),
+    [
+        ("quarters", [f"{2019 + i // 4}Q{i % 4 + 1}" for i in range(30)], "date, days since 2019-01-01, season"),
+        ("weeks", [f"2024-W{i + 1:02}" for i in range(30)], "date, days since 2024-01-01, season"),
+        ("post_code", [f"0{1000 + i % 5}" for i in range(30)], "leading zeros are lost; if these are codes"),
+        ("telephone", [f"+49 30 {i * 977:06}" for i in range(30)], "code, left out (nearly every value is different)"),
+        ("note", [f"patient {i} felt well" for i in range(30)], "pip install sentence-transformers"),
+        ("photo", [f"photos/{i}.jpg" for i in range(30)], "condiff fewshot, pip install 'condiff[images]'"),
+    ],
+)
+def test_columns_that_people_have(condiff: Run, tmp_path: Path, name: str, cells: list[object], said: str) -> None:
+    (tmp_path / "t.csv").write_text(plain_rows(**{name: cells}))
+    result = condiff("fit", tmp_path / "t.csv", "--target", "kind", "--out", tmp_path / "model", "--layers", 1)
+    assert f"'{name}': " in result.out
+    assert said in result.out
+
+
+@pytest.mark.parametrize(
+    ("content", "target", "parts"),
+    [
+        (plain_rows(day=[f"2024-01-{i + 1:02}" for i in range(30)]), "day", ["holds dates"]),
+        (
+            plain_rows(who=[f"user {i}" for i in range(30)]),
+            "who",
+            ["a class of its own for each of its 30 labelled"],
+        ),
+        (plain_rows().partition("\n")[2].replace("0,a", "0.5,a", 1), "kind", ["is the first line data?"]),
+        ("PK\3\4", "kind", ["not text but an archive or a sheet"]),
+        ("x,kind\n1,a,3\n2,b\n", "kind", ["line 2: 3 cells where the header has 2"]),
+    ],
+    ids=["dates", "names", "no names", "sheet", "ragged"],
+)
+def test_what_cannot_be_a_target_or_a_table(
+    condiff: Run, tmp_path: Path, content: str, target: str, parts: list[str]
+) -> None:
+    (tmp_path / "t.csv").write_text(content)
+    condiff("fit", tmp_path / "t.csv", "--target", target, "--out", tmp_path / "m").assert_failed(*parts)
+    assert not (tmp_path / "m").exists()
+
+
+def test_many_classes_of_one_row_are_one_note(condiff: Run, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(plain_rows(who=["ab"[i % 2] if i < 24 else f"u{i}" for i in range(30)]))
+    result = condiff("fit", tmp_path / "t.csv", "--target", "who", "--out", tmp_path / "model", "--layers", 1)
+    assert "6 classes have a single labelled row ('u24', 'u25', 'u26' and 3 more)" in result.out
+    assert result.out.count("single labelled row") == 1
+
+
 # ---- settings ----------------------------------------------------------------------------------------------------
 
 
@@ -332,6 +437,21 @@ def test_class_weights_reach_the_model_by_name(condiff: Run, flowers: Path) -> N
     assert load(flowers.with_name("model")).class_weight == {0: 2.0, 2: 0.5}
     assert condiff(*fit, "--class-weight", "balanced", "--graph", "knn", "--force").code == 0
     assert load(flowers.with_name("model")).class_weight == "balanced"
+
+
+@pytest.mark.parametrize(
+    ("prior", "shares"),
+    [
+        ("uniform", {0: 1.0, 1: 1.0, 2: 1.0}),
+        ("labels", {0: 4.0, 1: 9.0, 2: 8.0}),
+        ("setosa=10,versicolor=20,virginica=30", {0: 10.0, 1: 20.0, 2: 30.0}),
+    ],
+)
+def test_priors_reach_the_model(condiff: Run, flowers: Path, prior: str, shares: dict[int, float]) -> None:
+    fit = ("fit", flowers, "--target", "species", "--out", flowers.with_name("model"), "--base", "blend")
+    assert condiff(*fit, "--prior", prior).code == 0
+    model = load(flowers.with_name("model"))
+    assert (model.base, model.class_prior) == ("blend", shares)
 
 
 def test_settings_are_handed_on(condiff: Run, flowers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -362,7 +482,9 @@ def test_settings_are_handed_on(condiff: Run, flowers: Path, monkeypatch: pytest
         (["--class-weight", "setosa=-1"], ["'setosa=-1' is not CLASS=NUMBER"]),
         (["--class-weight", "rose=1"], ["there is no class 'rose': the classes are 'setosa'"]),
         (["--prior", "even"], ["--prior must be labels or uniform or"]),
-        (["--graph", "spaghetti"], ["'graph'", "'spaghetti'"]),
+        (["--prior", "setosa=1"], ["class_prior lacks the class"]),
+        (["--graph", "spaghetti"], ["--graph must be knn or precomputed, not 'spaghetti'"]),
+        (["--base", "spaghetti"], ["--base must be ", "residual, not 'spaghetti'"]),
         (["--id", "name"], ["no column 'name'"]),
         (
             ["--task", "regression", "--target", "petal_width", "--class-weight", "balanced"],

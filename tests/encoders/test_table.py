@@ -483,7 +483,8 @@ def test_a_csv_and_the_frame_that_pandas_makes_of_it(tmp_path: Path) -> None:
     assert names(TableEncoder().fit(frame)) == names(encoder)
 
 
-def test_a_wide_one_hot_result_is_sparse() -> None:
+def test_a_very_large_one_hot_result_is_sparse(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_LARGEST", 6000 * 200)
     rng = np.random.default_rng(0)
     rows = {"c": [f"c{i}" for i in rng.integers(0, 300, 6000)], "a": rng.normal(size=6000)}
     encoder = TableEncoder().fit(rows)
@@ -493,6 +494,15 @@ def test_a_wide_one_hot_result_is_sparse() -> None:
     assert matrix.nnz <= 2 * 6000
     encoder._sparse = False
     np.testing.assert_array_equal(matrix.toarray(), encoder.transform(rows))
+
+
+def test_levels_of_a_large_table_are_pooled_until_it_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = {"c": [f"c{i % 200}" for i in range(4000)], "d": [f"d{i % 20}" for i in range(4000)]}
+    assert len(names(TableEncoder().fit(rows))) == 220
+    monkeypatch.setattr("condiff.encoders.columns.MAX_CELLS", 4000 * 100)
+    encoder = TableEncoder().fit(rows)
+    assert len(names(encoder)) == 62 + 1 + 20  # 1000 is halved until it is below 80
+    assert str(encoder.describe()[0]) == "'c': category, 62 levels one-hot, 138 rare pooled"
 
 
 def test_a_large_result_is_in_single_precision(monkeypatch: pytest.MonkeyPatch) -> None:

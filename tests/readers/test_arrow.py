@@ -85,6 +85,7 @@ def test_a_sparse_encoding_is_put_together_from_batches(tmp_path: Path, monkeypa
     frame = pd.DataFrame({"word": [f"w{i % 300}" for i in range(3000)], "size": np.arange(3000) % 7 + 0.5})
     frame.to_parquet(tmp_path / "t.parquet", index=False)
     table = read_table(tmp_path / "t.parquet")
+    monkeypatch.setattr("condiff.encoders.table._LARGEST", 1000)
     encoder, expected = TableEncoder(keep=["word"]).fit(table), TableEncoder(keep=["word"]).fit(frame)
     monkeypatch.setattr(arrow, "_CELLS", 2500)
     found = encoder.transform(table)

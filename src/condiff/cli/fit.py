@@ -62,8 +62,13 @@ def command(
         list[str] | None, typer.Option(metavar="COLUMN", help="This column names the rows; it is not learned from.")
     ] = None,
     edges: Annotated[Path | None, typer.Option(metavar="FILE", help=EDGES_HELP)] = None,
-    base: Annotated[str | None, typer.Option(metavar="NAME", help="What answers before the diffusion.")] = None,
-    graph: Annotated[str | None, typer.Option(metavar="NAME", help="How rows are joined.")] = None,
+    base: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="What answers before the diffusion: residual (the paper's) or blend."),
+    ] = None,
+    graph: Annotated[
+        str | None, typer.Option(metavar="NAME", help="How rows are joined: knn, to the nearest; or see --edges.")
+    ] = None,
     class_weight: Annotated[
         str | None, typer.Option(metavar="WEIGHTS", help="balanced, or yes=2,no=1: how much each class counts.")
     ] = None,
@@ -103,6 +108,7 @@ def command(
     values = table.target(target, unlabelled or ())
     chosen = infer_task(values) if task == "auto" else task
     classes: list[Label] = []
+    counts: list[int] = []
     labels: Any
     if chosen == "classification":
         labels, classes = encode_classes(values, where)
@@ -123,6 +129,9 @@ def command(
     names = [column.name for column in learned if column.note.kind in ("code", "image")]
     ids = id_columns(table, id or [], [*used, target, *(drop or ())], names)
     options: dict[str, Any] = {"random_state": seed, "n_neighbors": n_neighbors, "layers": layers, "base": base}
+    if isinstance(shares, str):
+        sizes = counts if shares == "labels" else [1] * len(classes)
+        shares = {str(label): float(size) for label, size in zip(classes, sizes, strict=True)}
     options |= {"graph": graph, "class_weight": _by_code(weights, classes), "class_prior": _by_code(shares, classes)}
     adjacency = None
     if edge_file is not None:
@@ -168,7 +177,7 @@ def command(
         "unreached": int(model.unlabelled_component_.sum()),
         "layers": model.layers_,
         "strength": model.strength_,
-        "certificate": model.certificate_.to_dict(),
+        "certificate": model.certificate_.to_dict() if json else None,
         "cv_score": None if np.isnan(model.cv_score_) else model.cv_score_,
         **_score(model, classes),
         "half_width": half_width(model),
@@ -197,7 +206,11 @@ def _fit(task: str, options: dict[str, Any], X: Any, labels: Any, adjacency: Any
     try:
         return kind(**given).fit(X, labels, **edges)
     except InvalidParameterError as error:
-        raise InvalidInputError(str(error)) from error
+        wrong = next((name for name in given if f"'{name}' parameter" in str(error)), "")
+        allowed = kind._parameter_constraints.get(wrong, [])
+        choices = sorted({word for each in allowed for word in getattr(each, "options", ())})
+        advice = f"--{wrong} must be {' or '.join(choices)}, not {given[wrong]!r}" if choices else str(error)
+        raise InvalidInputError(advice) from error
 
 
 def _by_code(shares: str | dict[str, float] | None, classes: Sequence[Label]) -> Any:
@@ -255,15 +268,25 @@ def _show(summary: dict[str, Any], model: COINClassifier | COINRegressor) -> Non
         add("ids", [f"{', '.join(map(repr, summary['ids']))} names the rows in the answers"])
     unreached = f", {summary['unreached']} rows out of every label's reach" if summary["unreached"] else ""
     add("graph", [f"{summary['nodes']} points, {summary['edges']} edges{unreached}"])
-    problem = model.certificate_.problem(model.strength_)
-    limit = f"certified: up to {model.certificate_.positivity_limit:.3g} nothing leaves its range"
-    steps = f"{model.layers_} layers of {model.strength_:.3g}, time {model.diffusion_time_:.3g}"
-    add("diffusion", [f"{steps}; {problem or limit}"])
+    add("diffusion", [_diffusion_line(model)])
     add("score", _score_lines(summary, model.folds))
     add("model", [f"{summary['model']}, in {summary['seconds']:.1f} s"])
     console.print(grid)
     console.print(f"answer rows with: condiff predict {summary['model']} DATA --out answers.csv", markup=False)
     console.print(f"see what it learned with: condiff report {summary['model']}", markup=False)
+
+
+def _diffusion_line(model: COINClassifier | COINRegressor) -> str:
+    from condiff.diffusion.stability import max_diagonal
+
+    if not model.layers_:
+        return "none: the base answers alone"
+    steps = f"{model.layers_} layers of {model.strength_:.3g}, time {model.diffusion_time_:.3g}"
+    # The whole certificate, with its eigenvalue, is worth its time only past this limit.
+    largest = max_diagonal(model.graph_.laplacian())
+    if model.strength_ * largest > 1 + 1e-6:
+        return f"{steps}; {model.certificate_.problem(model.strength_)}"
+    return f"{steps}; certified: up to {1 / largest:.3g} nothing leaves its range"
 
 
 def _score_lines(summary: dict[str, Any], folds: int) -> list[str]:
@@ -274,9 +297,13 @@ def _score_lines(summary: dict[str, Any], folds: int) -> list[str]:
         lines = [f"R^2 {score:.3f} on held-out labels ({folds} folds); always the mean would be 0"]
         if summary["half_width"]:
             lines.append(f"{100 * COVERAGE:.0f} % of them within {summary['half_width']:.4g} of the answer")
-        if not summary["better"]:
+        if score <= 0:
             lines.append(
                 "this is no better than always answering the mean: the columns say too little about the target"
+            )
+        elif not summary["better"]:
+            lines.append(
+                "this is no clear gain over always answering the mean: it may be chance; more labels would tell"
             )
         return lines
     base = f"always {always!r} would be {100 * summary['always_score']:.1f} %"
@@ -284,9 +311,13 @@ def _score_lines(summary: dict[str, Any], folds: int) -> list[str]:
     if summary["class_scores"]:
         each = [f"{label} {100 * share:.0f} %" for label, share in list(summary["class_scores"].items())[:12]]
         lines.append("of each class: " + ", ".join(each) + ", ..." * (len(summary["class_scores"]) > 12))
-    if not summary["better"]:
+    if score <= summary["always_score"]:
         lines.append(
             f"this is no better than always answering {always!r}: more labels, or columns that say more, are needed"
+        )
+    elif not summary["better"]:
+        lines.append(
+            f"this is no clear gain over always answering {always!r}: it may be chance; more labels would tell"
         )
     return lines
 

@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="A folder that condiff fit or Python wrote.")
-    ],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A folder that condiff fit or Python wrote.")],
     data: Annotated[Path, typer.Argument(metavar="DATA", help=DATA_HELP)],
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the answers: .csv or .parquet.")],
     id: Annotated[

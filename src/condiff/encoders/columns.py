@@ -39,11 +39,14 @@ from condiff.readers.cells import (
 from condiff.readers.columns import Column, Columns
 
 FLAG_SHARE = 0.01  # missing values in more than this share of the rows, and in two at least, get a 0/1 column
-MAX_LEVELS = 1000
+#: Levels that a category keeps, the others being pooled: fewer where the result would have more than so many cells.
+MAX_LEVELS, FEWEST_LEVELS, MAX_CELLS = 1000, 32, 1 << 26
 MAX_SCALE = 2.0  # a lopsided category or a rare "true" may not drown the rest
 # Times the spread of the middle half that the standard deviation of a heavy-tailed column is.
 _HEAVY = 1.8
 _IMAGES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff")
+# Dates that name no day.
+_PERIODS = ("year-month", "month-year", "name-year", "year-quarter", "year-week")
 _ROW_NAMES = ("index", "idx", "row", "row_number", "rownum", "unnamed: 0")
 
 
@@ -345,7 +348,17 @@ def learn_columns(
     names = [name for name in table.columns if name not in drop]
     marks = Counter(mark for name in names if (mark := _decimal_of(table.column(name))) is not None)
     decimal = marks.most_common(1)[0][0] if marks else None
-    found = [_learn(table.column(name), name in keep, name in categorical, decimal, table.source) for name in names]
+
+    def learn(levels: int) -> list[LearnedColumn]:
+        columns = ((name, table.column(name)) for name in names)
+        return [
+            _learn(column, name in keep, name in categorical, decimal, table.source, levels) for name, column in columns
+        ]
+
+    levels, found = MAX_LEVELS, learn(MAX_LEVELS)
+    while levels > FEWEST_LEVELS and table.n_rows * sum(len(column.feature_names) for column in found) > MAX_CELLS:
+        levels //= 2
+        found = learn(levels)
     if needed and all(isinstance(column, DroppedColumn) for column in found):
         reasons = (
             "; ".join(f"{column.name!r} ({column.note.why})" for column in found[:5]) or "there is no other column"
@@ -384,12 +397,14 @@ def _decimal_of(column: Column) -> str | None:
     return says_decimal(column.values) if column.kind == "text" else None
 
 
-def _learn(column: Column, keep: bool, categorical: bool, decimal: str | None, where: str) -> LearnedColumn:
+def _learn(
+    column: Column, keep: bool, categorical: bool, decimal: str | None, where: str, levels: int
+) -> LearnedColumn:
     name = column.name
     if column.missing.all():
         return _dropped(name, "empty", "no value in any row")
     if categorical:
-        return _learn_category(name, column.words(), True)
+        return _learn_category(name, column.words(), True, levels)
     if column.kind == "date":
         return _learn_dates(column, DateForm("year-month-day"), where)
     if column.kind == "boolean":
@@ -410,14 +425,14 @@ def _learn(column: Column, keep: bool, categorical: bool, decimal: str | None, w
             return _learn_dates(column, DateForm("yyyymmdd"), where)
         whole = bool(len(known)) and bool((known == np.round(known)).all())
         if whole and not keep and id_like(name):
-            return _learn_category(name, column.words(), keep)
+            return _learn_category(name, column.words(), keep, levels)
         if whole and not keep and _counts_rows(name, known):
             return _dropped(name, "row number", "it only numbers the rows")
         return _learn_number(column, values, form, False)
     dates = date_form(column.values)
     if dates is not None:
         return _learn_dates(column, dates, where)
-    return _learn_category(name, column.values, keep, _disguised(column.values))
+    return _learn_category(name, column.values, keep, levels, _disguised(column.values))
 
 
 def _dropped(name: str, kind: str, why: str) -> DroppedColumn:
@@ -457,12 +472,21 @@ def _learn_number(column: Column, values: Floats, form: NumberForm, boolean: boo
         becomes = "0/1, scaled" if boolean else "standardised" + ", heavy tails pulled in" * (bend > 0)
     comma = form.decimal == "," and bool((np.strings.find(column.values, ",") >= 0).any())
     remarks = ["decimal comma"] * comma
+    remarks += ["leading zeros are lost; if these are codes, call the column --categorical"] * _padded(column)
     remarks += _gap_notes(column, values, median, scale > 0, flag)
     note = ColumnNote(column.name, kind, becomes, "; ".join(remarks))
     return NumberColumn(
         name=column.name, note=note, boolean=boolean, form=form, low=low, high=high, unit=unit, median=median,
         bend=bend, centre=centre, scale=scale, flag=flag,
     )  # fmt: skip
+
+
+def _padded(column: Column) -> bool:
+    """Whether whole numbers are written with leading zeros, as codes are."""
+    if column.kind != "text":
+        return False
+    text = column.values
+    return bool((np.strings.startswith(text, "0") & np.strings.isdigit(text) & (np.strings.str_len(text) > 1)).any())
 
 
 def _bend(inner: Floats, middle: float) -> float:
@@ -506,7 +530,7 @@ def _learn_dates(column: Column, form: DateForm, where: str) -> LearnedColumn:
     whole = np.floor(known)
     months = whole.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64) % 12
     turns["season"] &= len(np.unique(months)) > 1 and high - low >= 60  # days; below that the elapsed time says as much
-    turns["weekday"] &= form.order not in ("year-month", "month-year", "name-year") and len(np.unique(whole)) > 6
+    turns["weekday"] &= form.order not in _PERIODS and len(np.unique(whole)) > 6
     scale = float(known.std())
     elapsed = scale > 0 and form.order != "time of day"
     parts = ["elapsed"] * elapsed + [part for part, varies in turns.items() if varies]
@@ -544,7 +568,7 @@ def _disguised(text: Text) -> str:
     return f"read as words because of cells such as {shown!r} ({_rows(len(words))}); empty them to use it as a number"
 
 
-def _learn_category(name: str, text: Text, keep: bool, hint: str = "") -> LearnedColumn:
+def _learn_category(name: str, text: Text, keep: bool, most: int, hint: str = "") -> LearnedColumn:
     counts = Counter(text.tolist())
     gaps = counts.pop("", 0)
     known = counts.total()
@@ -556,7 +580,7 @@ def _learn_category(name: str, text: Text, keep: bool, hint: str = "") -> Learne
             return _dropped(name, kind, hint or why)
     enough = max(2, min(10, math.ceil(0.01 * len(text))))
     ranked = sorted(counts, key=lambda level: (-counts[level], level))
-    levels = [level for level in ranked if counts[level] >= enough][:MAX_LEVELS]
+    levels = [level for level in ranked if counts[level] >= enough][:most]
     if len(ranked) == len(levels) + 1:
         levels = ranked
     pooled = ranked[len(levels) :]
@@ -577,9 +601,12 @@ def _many_words(counts: Mapping[str, int]) -> tuple[str, str]:
     """The kind of a column in which nearly every value is different, and why it is left out."""
     words = list(counts)
     if all(word.lower().endswith(_IMAGES) for word in words):
-        return "image", "image files are not read from a table: label a folder of them with condiff fewshot"
-    if sum(word.count(" ") for word in words) >= 2 * len(words):
-        return "text", "free text is not read yet: add the numbers of a text embedding as columns"
+        return "image", "label a folder of images with condiff fewshot, pip install 'condiff[images]'"
+    if sum(word.count(" ") for word in words) >= 2 * len(words) and any(word.split()[0].isalpha() for word in words):
+        return "text", (
+            "free text is not read yet: add its embedding as columns of numbers, "
+            "for example with pip install sentence-transformers"
+        )
     return "code", "nearly every value is different"
 
 

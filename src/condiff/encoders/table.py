@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from condiff.encoders.columns import (
+    MAX_CELLS,
     ColumnNote,
     DroppedColumn,
     LearnedColumn,
@@ -26,8 +27,8 @@ from condiff.errors import InvalidFileError, InvalidInputError
 from condiff.readers.columns import Columns, as_columns, is_cell
 
 SCHEMA = "condiff.columns/2"
-# Cells of a result above which it is in single precision: a quarter of a gigabyte in double.
-_LARGE = 1 << 25
+# Cells of a result above which it is in single precision, and above which it is sparse where that is smaller.
+_LARGE, _LARGEST = 1 << 25, MAX_CELLS
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         used = [column for column in columns if not isinstance(column, DroppedColumn)]
         filled = sum(1 if column.one_hot else len(column.feature_names) for column in used)
         total = sum(len(column.feature_names) for column in used)
-        self._sparse = total >= 256 and filled < 0.1 * total
+        self._sparse = n_rows * total > _LARGEST and filled < 0.1 * total
         self._single = n_rows * (filled if self._sparse else total) > _LARGE
         return self._set(columns)
 

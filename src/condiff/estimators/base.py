@@ -162,7 +162,9 @@ class BaseCOIN(Saveable):
         if adjacency is not None and callable(self.graph):
             raise InvalidInputError("an adjacency was passed, but the graph is a function: give one of them")
         self._graph_is_given = adjacency is not None or self.graph == "precomputed"
-        shared: dict[str, Any] = {"scaling": self.scaling, "width": self.width}
+        # An encoder gives every column of a table its due weight; standardised again, rare levels would drown the rest.
+        scaling = "none" if self.scaling == "auto" and self.encoder_ is not None else self.scaling
+        shared: dict[str, Any] = {"scaling": scaling, "width": self.width}
         if self._graph_is_given:
             nodes = Nodes.separate(X)
             source = X if adjacency is None else adjacency

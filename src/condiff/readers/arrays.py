@@ -119,6 +119,9 @@ def read_npy(path: Path) -> tuple[NDArray[Any], dict[str, NDArray[Any]]]:
 
 def _mapped(path: Path) -> NDArray[Any]:
     try:
+        with path.open("rb") as stream:
+            if stream.read(2) == b"PK":  # numpy would take it for an NPZ file, and leave it open where it is none
+                raise ValueError("an archive")
         return np.asanyarray(np.load(path, mmap_mode="r", allow_pickle=False))
     except (ValueError, OSError, EOFError) as error:
         if "pickle" in str(error).lower() or "object" in str(error).lower():

@@ -230,6 +230,8 @@ _DATES = {
     "year-month": rf"{_YEAR}[-/]{_MONTH}",
     "month-year": rf"{_MONTH}[-/]{_YEAR}",
     "name-year": rf"{_NAME},?[-/ ]{_YEAR}",
+    "year-quarter": rf"{_YEAR}[- ]?Q(?P<q>[1-4])",
+    "year-week": rf"{_YEAR}-?W(?P<w>\d{{2}})",
     "yyyymmdd": r"(?P<y>(?:19|20)\d{2})(?P<m>\d{2})(?P<d>\d{2})",
     "time of day": _CLOCK,
 }
@@ -289,8 +291,11 @@ def days(cell: str, order: str = "year-month-day") -> float | None:
         return None
     part = match.groupdict()
     try:
-        month = _MONTHS[part["b"][:3].lower()] if part.get("b") else int(part.get("m") or 1)
         year = int(part.get("y") or 1970)
+        if part.get("w"):
+            return float((datetime.fromisocalendar(year, int(part["w"]), 1).replace(tzinfo=UTC) - _EPOCH).days)
+        month = _MONTHS[part["b"][:3].lower()] if part.get("b") else int(part.get("m") or 1)
+        month = 3 * int(part["q"]) - 2 if part.get("q") else month
         if len(part.get("y") or "1970") == 2:
             year += 1900 if year >= 50 else 2000
         hour = int(part.get("H") or 0)

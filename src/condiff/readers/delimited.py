@@ -25,7 +25,7 @@ _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ":
 _LOOK, _ROWS = 1 << 16, 1 << 14
 #: Windows' superset of Latin-1, which gives every byte a meaning.
 _LAST_RESORT = "cp1252"
-_ERRORS = {_LAST_RESORT: "replace", "utf-8-sig": "strict", "utf-16": "strict"}
+_ERRORS = {_LAST_RESORT: "replace"}
 
 
 @dataclass(frozen=True)
@@ -35,20 +35,24 @@ class TextForm:
     encoding: str
     delimiter: str
     skip: int = 0
+    remarks: int = 0
 
     def notes(self) -> list[str]:
         """What is unusual about it, in words."""
-        names = {_LAST_RESORT: "Latin-1 (Windows-1252)", "utf-16": "UTF-16"}
-        notes = [f"read as {names[self.encoding]}"] if self.encoding in names else []
+        names = {_LAST_RESORT: "Latin-1 (Windows-1252)", "utf-8-sig": ""}
+        name = names.get(self.encoding, "UTF-16")
+        notes = [f"read as {name}"] * bool(name)
+        notes += [f"{self.remarks} line{'s' * (self.remarks > 1)} of remarks left out"] * (self.remarks > 0)
         return notes + [f"{_DELIMITERS[self.delimiter]} separate the cells"] * (self.delimiter not in (",", "\t"))
 
 
 def inner_name(path: Path) -> str:
-    """The name of the file, without ``.gz``, or of the one file in a ``.zip``; in lower case."""
+    """The name of the file, without ``.gz``, or of the one file in a ``.zip``; in lower case, with an ending."""
     name = path.name.lower()
     if name.endswith(".zip"):
-        return PurePosixPath(_only_member(path)).name.lower()
-    return name.removesuffix(".gz")
+        name = PurePosixPath(_only_member(path)).name.lower()
+    name = name.removesuffix(".gz")
+    return name if "." in name else f"{name}.csv"  # text, or the first look will tell
 
 
 @contextlib.contextmanager
@@ -99,7 +103,7 @@ def read_text(path: Path) -> str:
     encoding, _ = _encoding(path)
     with open_binary(path) as stream:
         try:
-            return stream.read().decode(encoding, errors=_ERRORS[encoding])
+            return stream.read().decode(encoding, errors=_ERRORS.get(encoding, "strict"))
         except UnicodeDecodeError as error:
             raise InvalidFileError(f"{path} is cut off within a character ({error}): write it again") from error
 
@@ -111,7 +115,14 @@ def _form(path: Path) -> TextForm:
     first = text.partition("\n")[0].strip()
     if first.lower().startswith("sep=") and len(first) == 5 and first[4] in _DELIMITERS:  # Excel's own notation
         return TextForm(encoding, first[4], skip=1)
-    return TextForm(encoding, _delimiter(text))
+    lines = text.splitlines(keepends=True)
+    remarks = next((place for place, line in enumerate(lines) if not line.startswith("#")), 0)
+    rest = "".join(lines[remarks:])
+    delimiter = _delimiter(rest or text)
+    # A line of names may begin with # too: it has as many cells as the lines below.
+    names = remarks and lines[remarks - 1].count(delimiter) == lines[remarks].count(delimiter) > 0
+    remarks -= bool(names)
+    return TextForm(encoding, delimiter, skip=remarks, remarks=remarks)
 
 
 def _encoding(path: Path) -> tuple[str, str]:
@@ -120,7 +131,12 @@ def _encoding(path: Path) -> tuple[str, str]:
         head = stream.read(_LOOK)
         if head.startswith((b"\xff\xfe", b"\xfe\xff")):
             return "utf-16", head[: len(head) // 2 * 2].decode("utf-16", errors="replace")
+        if head.startswith(b"PK\3\4"):
+            raise InvalidFileError(f"{path} is not text but an archive or a sheet: name it .zip or .xlsx")
         if b"\0" in head:
+            for encoding, zeros in (("utf-16-le", head[1::2]), ("utf-16-be", head[::2])):
+                if 2 * zeros.count(0) > len(zeros):  # most letters have a zero on one side
+                    return encoding, head[: len(head) // 2 * 2].decode(encoding, errors="replace")
             raise InvalidFileError(f"{path} is not text: save the table as CSV")
         decoder = codecs.getincrementaldecoder("utf-8-sig")()
         try:
@@ -183,7 +199,7 @@ def _columns(path: Path, records: Iterator[tuple[int, list[str]]]) -> ColumnDict
 
 
 def _records(path: Path, form: TextForm) -> Iterator[tuple[int, list[str]]]:
-    errors = _ERRORS[form.encoding]
+    errors = _ERRORS.get(form.encoding, "strict")
     with open_binary(path) as raw, io.TextIOWrapper(raw, form.encoding, errors=errors, newline="") as stream:
         for _ in range(form.skip):
             stream.readline()
@@ -205,10 +221,10 @@ def _records(path: Path, form: TextForm) -> Iterator[tuple[int, list[str]]]:
                 elif not header:
                     header = _named_columns(path, [cell.strip() for cell in row])
                     yield start, header
-                elif len(row) != len(header):
+                elif len(row) != len(header) and (len(row) < len(header) or any(row[len(header) :])):
                     raise _wrong_width(path, start, row, header, form.delimiter, len(read) > 2)
                 else:
-                    yield start, row
+                    yield start, row[: len(header)]
                 start += len(read)
                 last = read.copy() if len(read) > 1 else []
                 read.clear()

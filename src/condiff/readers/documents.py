@@ -24,6 +24,11 @@ def read_json(path: Path, *, lines: bool) -> ColumnDict:
         content = [json.loads(line) for line in text.splitlines() if line.strip()] if lines else json.loads(text)
     except (json.JSONDecodeError, RecursionError) as error:
         raise InvalidFileError(f"{path} is damaged or not JSON ({error}): write it again") from error
+    if isinstance(content, dict) and isinstance(content.get("data"), list) and content.keys() & {"columns", "schema"}:
+        # pandas' "split" and "table".
+        rows, names = content["data"], content.get("columns")
+        split = isinstance(names, list) and all(isinstance(row, list) and len(row) == len(names) for row in rows)
+        content = [dict(zip(map(str, names), row, strict=True)) for row in rows] if split and names else rows
     if isinstance(content, dict):
         # pandas writes a column as an object from row names to values.
         columns = {name: list(v.values()) if isinstance(v, dict) else v for name, v in content.items()}

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from condiff.errors import InvalidFileError, InvalidInputError, did_you_mean
 from condiff.readers.arrays import read_npy, read_npz
 from condiff.readers.arrow import ArrowColumns
-from condiff.readers.cells import id_like, listed
+from condiff.readers.cells import as_number, id_like, listed
 from condiff.readers.columns import Column, ColumnDict, Columns, array_columns
 from condiff.readers.delimited import inner_name, read_delimited
 from condiff.readers.documents import read_json, read_sheet
@@ -119,8 +119,14 @@ class Table:
             if name not in self.columns:
                 raise InvalidInputError(
                     f"{self.path} has no {what} {name!r}{did_you_mean(name, self.columns)}; "
-                    f"it has {listed(self.columns) or 'only features'}"
+                    f"it has {listed(self.columns) or 'only features'}{self._headless}"
                 )
+
+    @property
+    def _headless(self) -> str:
+        """A hint where the names of the columns look like values."""
+        numbers = [name for name in self.columns if as_number(name) is not None and not name.isdigit()]
+        return "; is the first line data? add a line with a name for each column" if numbers else ""
 
 
 def read_table(path: Path) -> Table:

@@ -10,7 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from condiff.errors import InvalidInputError
-from condiff.readers.cells import MISSING_CELLS, NO_VALUE, as_number, is_truth, read_numbers, truth_values
+from condiff.readers.cells import (
+    MISSING_CELLS,
+    NO_VALUE,
+    Text,
+    as_number,
+    date_form,
+    is_truth,
+    listed,
+    read_numbers,
+    truth_values,
+)
 from condiff.readers.columns import Column
 
 Label: TypeAlias = str | int | float | bool
@@ -45,7 +55,14 @@ def column_target(column: Column, unlabelled: Collection[str] = ()) -> NDArray[A
         values[bad] = np.inf
         if (not form.unit and form.decimal == ".") or infer_task(values) == "regression":
             return values
+    if found is None and _are_dates(text):
+        return None
     return np.array([word or None for word in text.tolist()], dtype=object)
+
+
+def _are_dates(text: Text) -> bool:
+    """Whether a column of text holds dates that are moments and not a few periods by name."""
+    return date_form(text) is not None and 2 * len(set(text.tolist()) - {""}) > int((text != "").sum())
 
 
 def array_target(array: NDArray[Any]) -> NDArray[Any] | None:
@@ -106,6 +123,11 @@ def encode_classes(target: NDArray[Any], where: str = "the target") -> tuple[NDA
     if len(classes) < 2:
         found = f"only one class, {classes[0]!r}" if classes else "no labelled row"
         raise InvalidInputError(f"{where} has {found}: label rows of at least two classes")
+    if len(classes) == known.sum() > MAX_CLASSES:
+        raise InvalidInputError(
+            f"{where} has a class of its own for each of its {len(classes)} labelled rows: choose a column "
+            "whose classes have several rows each"
+        )
     index = {label: code for code, label in enumerate(classes)}
     codes = np.full(len(target), -1, dtype=np.int64)
     codes[known] = [index[label] for label in target[known].tolist()]
@@ -148,13 +170,18 @@ def class_slips(classes: Sequence[Label], counts: Sequence[int]) -> list[str]:
         if len(same) > 1:
             shown = " and ".join(f"{label!r} ({_rows(size[label])})" for label in same)
             notes.append(f"{shown} are learned as different classes: spell them the same if they are one")
-    notes += [
-        f"class {str(label)!r} has a single labelled row, too few to hold one out: the score does not measure it; "
+    single = [str(label) for label in classes if size[label] == 1]
+    if len(single) > 3:
+        notes.append(
+            f"{len(single)} classes have a single labelled row ({listed(single, 3)}), too few to hold one out: the "
+            "score does not measure them; label more of their rows"
+        )
+        return notes
+    return notes + [
+        f"class {label!r} has a single labelled row, too few to hold one out: the score does not measure it; "
         "label more of its rows"
-        for label in classes
-        if size[label] == 1
+        for label in single
     ]
-    return notes
 
 
 def observed(values: NDArray[Any]) -> NDArray[np.bool_]:
