@@ -208,4 +208,5 @@ def run(protocol: Protocol, options: Options, running: Running) -> None:
         print_json([row.to_dict() for row in rows])
         return
     console.print(terminal_table([row for row in rows if row.metric in (protocol.on_screen or protocol.metrics)]))
-    console.print(f"\nwritten to {out}: summary.json, summary.csv, table.md, table.tex, {STORE}", markup=False)
+    files = ", ".join(["summary.json", "summary.csv", "table.md", "table.tex", *texts, STORE])
+    console.print(f"\nwritten to {out}: {files}", markup=False)

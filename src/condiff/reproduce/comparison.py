@@ -14,6 +14,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -92,30 +93,46 @@ class Comparison:
         """Means over draws, (methods, tables)."""
         return np.asarray(np.nanmean(self.values[name], axis=2))
 
+    @cached_property
+    def contenders(self) -> list[int]:
+        """The methods that are ranked: variants of ours would only share its places."""
+        return [index for index, name in enumerate(self.names) if not name.startswith(f"{OURS}-")]
+
+    @property
+    def is_contest(self) -> bool:
+        """Whether there is enough to rank and to test."""
+        return len(self.tables) > 1 and len(self.contenders) > 2
+
     def ranks(self, name: str) -> NDArray[np.float64]:
-        """Ranks of the methods on every table, 1 for the best, (methods, tables); equal ones share the mean rank."""
+        """Ranks of the contenders on every table, 1 for the best; equal ones share the mean rank.
+
+        The shape is (methods, tables), with NaN for methods that are not ranked.
+        """
         sign = -1 if metric(name).higher_is_better else 1
+        found = np.full((len(self.methods), len(self.tables)), np.nan)
         # What prints the same is the same.
-        return np.asarray(stats.rankdata(np.round(sign * self.by_table(name), 6), axis=0))
+        found[self.contenders] = stats.rankdata(np.round(sign * self.by_table(name)[self.contenders], 6), axis=0)
+        return found
 
     def critical_difference(self) -> float:
         """Nemenyi: mean ranks closer than this cannot be distinguished at the 5 % level."""
-        k, n = len(self.methods), len(self.tables)
+        k, n = len(self.contenders), len(self.tables)
         return float(
             stats.studentized_range.ppf(1 - _LEVEL, k, np.inf) / math.sqrt(2) * math.sqrt(k * (k + 1) / (6 * n))
         )
 
     def friedman(self, name: str) -> float:
         """The p-value of Friedman's test that all methods are alike."""
-        return float(stats.friedmanchisquare(*self.by_table(name)).pvalue)
+        return float(stats.friedmanchisquare(*self.by_table(name)[self.contenders]).pvalue)
 
     def rows(self) -> list[Row]:
         """A row for every method and metric."""
         found = []
         for index, method in enumerate(self.names):
             found += [self._row(index, method, name, self.values[name][index]) for name in self.metrics]
-            ranks = {name: float(self.ranks(name)[index].mean()) for name in self.ranked}
-            found += [self._row(index, method, f"rank_{name}", None, rank) for name, rank in ranks.items()]
+            if index in self.contenders:
+                ranks = {name: float(self.ranks(name)[index].mean()) for name in self.ranked}
+                found += [self._row(index, method, f"rank_{name}", None, rank) for name, rank in ranks.items()]
             found.append(self._row(index, method, "seconds", self.seconds[index]))
         return found
 
@@ -241,12 +258,12 @@ def texts(runs: Iterable[Run], half: Half, general: General, heading: Callable[[
             **each.condition,
             "metric": name,
             "tables": len(each.tables),
-            "methods": len(each.methods),
+            "methods": len(each.contenders),
             "friedman_p": each.friedman(name),
             "critical_difference": each.critical_difference(),
         }
         for each in found
-        if len(each.tables) > 1 and len(each.methods) > 2
+        if each.is_contest
         for name in each.ranked
     ]
     written = {"tests": tests, "pairs": pairs}
@@ -259,7 +276,7 @@ def texts(runs: Iterable[Run], half: Half, general: General, heading: Callable[[
 
 def _markdown(each: Comparison, heading: Callable[[Row], str]) -> str:
     parts = [f"## {heading(each.rows()[0])}", _ranking(each)]
-    if len(each.tables) > 1 and len(each.methods) > 2:
+    if each.is_contest:
         first = each.ranked[0]
         parts.append(
             f"Mean ranks closer than {each.critical_difference():.2f} cannot be distinguished (Nemenyi, 5 %); "
@@ -279,7 +296,7 @@ def _ranking(each: Comparison) -> str:
     sign = -1 if metric(names[0]).higher_is_better else 1
     for index in np.argsort(sign * means[names[0]], kind="stable"):
         cells = [metric(name, "tables").text(float(means[name][index])) for name in names]
-        cells += [f"{ranks[name][index]:.2f}" for name in ranked]
+        cells += [f"{ranks[name][index]:.2f}" if index in each.contenders else "-" for name in ranked]
         lines.append(f"| {each.methods[index]} | {' | '.join(cells)} | {np.nanmean(each.seconds[index]):.2g} |")
     return "\n".join(lines)
 

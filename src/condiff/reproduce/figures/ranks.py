@@ -23,9 +23,9 @@ def draw_ranks(found: Comparison, name: str) -> Figure:
     Nemenyi's critical difference.
     """
     ranks = found.ranks(name).mean(axis=1)
-    order = np.argsort(ranks, kind="stable")
+    order = [index for index in np.argsort(ranks, kind="stable") if index in found.contenders]
     number, difference = len(order), found.critical_difference()
-    low, high = int(np.floor(ranks.min())), int(np.ceil(ranks.max()))
+    low, high = int(np.floor(ranks[order[0]])), int(np.ceil(ranks[order[-1]]))
     bars = joined(ranks[order], difference)
     left = (number + 1) // 2
     first = 1.2 + 0.45 * len(bars)  # below the bars
@@ -55,7 +55,8 @@ def draw_ranks(found: Comparison, name: str) -> Figure:
         height = 0.55 + 0.45 * level
         span = [ranks[order[begin]] - 0.03, ranks[order[end]] + 0.03]
         axes.plot(span, [height, height], color="0.35", linewidth=3, solid_capstyle="round")
-    about = f"mean rank by {metric(name).title} over {len(found.tables)} tables; {len(found.draws)} draws"
+    draws = f"{len(found.draws)} draw{'s' * (len(found.draws) > 1)}"
+    about = f"mean {metric(f'rank_{name}').title} over {len(found.tables)} tables, {draws}"
     axes.set_title(
         f"{dataset_title('tables', 'tables', found.condition)}: {about}", fontsize=9, color="0.3", loc="left"
     )

@@ -180,15 +180,7 @@ class Tables(Protocol):
         *(f"rank_{name}" for name in comparison.RANKED),
         "seconds",
     )
-    on_screen = (
-        "accuracy",
-        "balanced_accuracy",
-        "log_loss",
-        "r2",
-        "rank_accuracy",
-        "rank_balanced_accuracy",
-        "rank_r2",
-    )
+    on_screen = ("accuracy", "balanced_accuracy", "r2")
 
     def cases(self, options: TablesOptions) -> list[tuple[Case, dict[int, Split]]]:
         found = []
@@ -264,10 +256,10 @@ class Tables(Protocol):
         from condiff.reproduce.figures.ranks import draw_ranks
 
         found = {}
-        for each in comparison.comparisons(runs, half_of, is_general):
+        contests = [each for each in comparison.comparisons(runs, half_of, is_general) if each.is_contest]
+        for each in contests:
             for metric in each.ranked:
-                if len(each.tables) > 1 and len(each.methods) > 2:
-                    found[f"{each.file_name}-{metric.replace('_', '-')}.png"] = draw_ranks(each, metric)
+                found[f"{each.file_name}-{metric.replace('_', '-')}.png"] = draw_ranks(each, metric)
         return found
 
 
