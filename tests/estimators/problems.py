@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.datasets import make_blobs
 
 #: A fit of a twentieth of a second, where the fit's quality is not the question.
-FAST: dict[str, Any] = {"epochs": 15, "n_inits": 1, "folds": 0}
+FAST: dict[str, Any] = {"base": "residual", "epochs": 15, "n_inits": 1, "folds": 0}
 
 
 def blobs(n: int = 90, per_class: int = 4, centers: int = 3, seed: int = 0, spread: float = 1.0):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_wine, make_moons
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -14,7 +15,7 @@ from sklearn.metrics import r2_score
 
 from condiff import COINClassifier, COINRegressor, load
 from condiff.errors import InvalidInputError
-from condiff.estimators.blended import Candidate
+from condiff.estimators.blended import Candidate, redundancy
 
 
 def few(y: np.ndarray, per_class: int, seed: int = 0) -> np.ndarray:
@@ -71,10 +72,11 @@ def test_shared_leaves_are_saved_with_the_model(tmp_path: Path, monkeypatch: pyt
         np.testing.assert_array_equal(again.predict_proba(rows), model.predict_proba(rows))
 
 
-def test_known_sizes_are_kept() -> None:
+@pytest.mark.parametrize("layers", [0, 8])
+def test_known_sizes_are_kept(layers: int) -> None:
     X, y = make_moons(300, noise=0.3, random_state=0)
-    sizes = {0: 200, 1: 100}
-    model = COINClassifier(base="blend", layers=8, class_prior=sizes, calibration=None).fit(X, few(y, 5))
+    settings: dict[str, Any] = {"base": "blend", "layers": layers, "calibration": None, "noisy_labels": True}
+    model = COINClassifier(**settings, class_prior={0: 200, 1: 100}).fit(X, few(y, 5))
     np.testing.assert_allclose(model.predict_proba(X).mean(axis=0), [2 / 3, 1 / 3], atol=0.02)
 
 
@@ -106,3 +108,84 @@ def test_the_same_seed_gives_the_same_bits_and_a_clone_too() -> None:
     model = COINClassifier(base="blend", random_state=3)
     first = model.fit(X, labels).predict_proba(X)
     np.testing.assert_array_equal(clone(model).fit(X, labels).predict_proba(X), first)
+
+
+def test_auto_takes_the_network_for_pixels_and_the_blend_for_a_table() -> None:
+    X, y = load_digits(n_class=6, return_X_y=True)
+    labels = few(y, 2)
+    pixels = COINClassifier(folds=0).fit(X, labels)
+    assert pixels.base_ is None
+    assert "from other labels it finds" in str(pixels.choice_)
+    network = COINClassifier(base="residual", folds=0).fit(X, labels)
+    np.testing.assert_array_equal(pixels.predict_proba(X), network.predict_proba(X))
+    X, y = load_wine(return_X_y=True)
+    table = COINClassifier().fit(X, few(y, 5))
+    assert table.base_ is not None
+    assert table.choice_.candidates[0] == Candidate()
+    assert table.choice_.chosen in table.choice_.candidates
+    assert table.choice_.chosen.worth == max(each.worth for each in table.choice_.candidates)
+
+
+def test_auto_takes_the_network_for_given_graphs_and_sparse_columns() -> None:
+    X, y = load_wine(return_X_y=True)
+    labels = few(y, 5)
+    assert str(COINClassifier(epochs=5).fit(sp.csr_array(X), labels).choice_).startswith(
+        "residual network (the columns are sparse)"
+    )
+    given = COINClassifier(epochs=5).fit(X, labels, adjacency=sp.csr_array(np.eye(len(X), k=1) + np.eye(len(X), k=-1)))
+    assert "the graph was given" in str(given.choice_)
+    assert "over the given graph" in str(given.choice_)
+
+
+def test_the_choice_is_one_line_and_saved(tmp_path: Path) -> None:
+    X, y = load_wine(return_X_y=True)
+    model = COINClassifier().fit(X, few(y, 5))
+    model.save(tmp_path / "model")
+    again = load(tmp_path / "model").choice_
+    assert again == model.choice_
+    assert str(again).startswith("trees, linear models and a Gaussian process, ")
+    assert "\n" not in str(again)
+
+
+def test_columns_that_repeat_each_other_are_redundant_and_independent_ones_are_not() -> None:
+    generator = np.random.default_rng(0)
+    place = generator.normal(size=(500, 2))
+    repeated = place @ generator.normal(size=(2, 20)) + 0.1 * generator.normal(size=(500, 20))
+    assert redundancy(repeated, 0) > 0.9
+    assert redundancy(generator.normal(size=(500, 20)), 0) < 0.2
+    assert redundancy(place[:, :1], 0) == 0.0
+
+
+def test_a_given_label_is_the_answer_unless_labels_are_noisy() -> None:
+    X, y = make_moons(200, noise=0.1, random_state=0)
+    labels = few(y, 8)
+    wrong = np.flatnonzero(labels == 0)[0]
+    labels[wrong] = 1
+    kept, doubted = (COINClassifier(noisy_labels=noisy).fit(X, labels) for noisy in (False, True))
+    assert kept.transduction_[wrong] == 1
+    np.testing.assert_allclose(kept.predict_proba(X[[wrong]]), [[0.0, 1.0]], atol=1e-9)
+    assert doubted.predict_proba(X[[wrong]])[0, 1] < 0.9
+    np.testing.assert_array_equal(kept.record_.output, doubted.record_.output)
+
+
+def test_many_points_are_rehearsed_on_some_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = make_moons(600, noise=0.15, random_state=0)
+    labels = few(y, 10)
+    monkeypatch.setattr("condiff.estimators.base.STAGE", 200)
+    model = COINClassifier(base="blend").fit(X, labels)
+    assert len(model.choice_.candidates) > 1
+    assert accuracy(model, y, labels) > 0.9
+    assert model.record_.answers.shape == (20, 2)
+
+
+def test_long_tails_are_learned_as_logarithms() -> None:
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(400, 3))
+    y = np.exp(1.5 * X[:, 0] + 0.1 * generator.normal(size=400))
+    labels = np.full(400, np.nan)
+    labels[:40] = y[:40]
+    model = COINRegressor().fit(X, labels)
+    assert (model.transduction_ > 0).all()
+    assert r2_score(np.log(y), np.log(model.transduction_)) > 0.9
+    # Nothing is promised far past what was seen.
+    assert model.predict([[50.0, 0.0, 0.0]])[0] < y[:40].max() * (y[:40].max() / y[:40].min())

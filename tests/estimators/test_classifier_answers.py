@@ -103,7 +103,7 @@ def test_diffusion_reaches_new_points() -> None:
 def test_sparse_and_dense_rows_are_answered_alike() -> None:
     X, _, labels = blobs()
     X = np.where(np.abs(X) < 1.5, 0.0, X)
-    settings: dict[str, Any] = {"metric": "euclidean", "scaling": "none", "folds": 0}
+    settings: dict[str, Any] = {"base": "residual", "metric": "euclidean", "scaling": "none", "folds": 0}
     dense = COINClassifier(**settings).fit(X, labels)
     sparse = COINClassifier(**settings).fit(sp.csr_array(X), labels)
     np.testing.assert_allclose(sparse.predict_proba(sp.csr_array(X)), dense.predict_proba(X), atol=1e-3)

@@ -147,7 +147,7 @@ def test_class_balance_keeps_the_mean_output_near_the_label_proportions() -> Non
     X, _, labels = blobs(spread=8.0, per_class=2)
     strays = {}
     for balance in (None, 0, 10.0):
-        model = COINClassifier(folds=0, class_balance=balance, calibration=None).fit(X, labels)
+        model = COINClassifier(base="residual", folds=0, class_balance=balance, calibration=None).fit(X, labels)
         strays[balance] = np.abs(model.predict_proba(X).mean(axis=0) - 1 / 3).max()
     assert strays[None] == strays[0]
     assert strays[10.0] < 0.5 * strays[None]

@@ -14,7 +14,7 @@ from condiff.graph import neighbours
 from condiff.training.engines import streamed
 
 X, Y = make_moons(120, noise=0.08, random_state=0)
-SETTINGS: dict[str, Any] = {"epochs": 25, "n_inits": 2, "folds": 3}
+SETTINGS: dict[str, Any] = {"base": "residual", "epochs": 25, "n_inits": 2, "folds": 3}
 
 
 def _labels(per_class: int) -> Any:

@@ -422,7 +422,7 @@ def test_a_model_of_another_make_is_one_clear_error(
     tmp_path: Path, change: Callable[[dict[str, Any]], Any], message: str
 ) -> None:
     X, labels = points()
-    COINClassifier(**FAST).fit(X, labels).save(tmp_path / "model")
+    COINClassifier(**FAST, base="residual").fit(X, labels).save(tmp_path / "model")
     resealed(tmp_path / "model", change)
     with pytest.raises(InvalidFileError, match=message):
         load(tmp_path / "model")

@@ -21,7 +21,7 @@ def decoded(text: str, kind: str) -> np.ndarray:
 def test_its_u_is_that_of_the_model() -> None:
     X, y = load_iris(return_X_y=True)
     labels = np.where(np.arange(150) % 30 == 7, y, -1)
-    model = COINClassifier(layers=25, folds=0).fit(X, labels)
+    model = COINClassifier(base="residual", layers=25, folds=0).fit(X, labels)
     scene = scene_of_model(model, "iris", truth=y, layout="pca")
     np.testing.assert_allclose(scene.u(scene.layers, scene.strength), model.record_.output, atol=1e-5)
     np.testing.assert_allclose(scene.u(0, 1.0), model.record_.base, atol=1e-6)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -24,8 +25,48 @@ Array = NDArray[np.float64]
 
 # Rows answered together, so that kernels and leaves of many rows never stand in memory at once.
 _ROWS = 8192
+# Principal directions that trees see beside the columns, and points that stand for all where a rough figure will do.
+_DIRECTIONS, _SAMPLE = 64, 500
 # Labelled rows up to which trees are grown here; beyond, scikit-learn's cost of a tree does not count.
 _FEW = 500
+
+
+class Inputs:
+    """The inputs of all points, and what every fit on them needs to know: found once.
+
+    Parameters
+    ----------
+    values
+        (points, features).
+    """
+
+    def __init__(self, values: Array) -> None:
+        self.values = values
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @cached_property
+    def mean(self) -> Array:
+        """Of the columns."""
+        return np.asarray(self.values.mean(axis=0))
+
+    @cached_property
+    def scale(self) -> Array:
+        """The spread of the columns, 1 where there is none."""
+        spread = self.values.std(axis=0)
+        return np.where(spread > 1e-12, spread, 1.0)
+
+    @cached_property
+    def directions(self) -> Array:
+        """The leading principal directions, (features, directions)."""
+        centred = self.values - self.mean
+        return np.ascontiguousarray(np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :_DIRECTIONS])
+
+    @cached_property
+    def sample(self) -> Array:
+        """Some of the points, evenly among them."""
+        return np.asarray(self.values[np.linspace(0, len(self) - 1, min(len(self), _SAMPLE)).astype(int)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +76,7 @@ class Labelled:
     Attributes
     ----------
     inputs
-        Of all points, (points, features).
+        Of all points.
     rows
         The point of every labelled item.
     targets
@@ -44,13 +85,16 @@ class Labelled:
         How much each counts; their mean is one.
     n_outputs
         Classes, or values.
+    evens_out
+        Whether small classes may be helped; not where the user has weighted the classes or knows their sizes.
     """
 
-    inputs: Array
+    inputs: Inputs
     rows: NDArray[np.int64]
     targets: NDArray[Any]
     weights: Array
     n_outputs: int
+    evens_out: bool = True
 
     @property
     def classifies(self) -> bool:
@@ -65,7 +109,7 @@ class Labelled:
     @property
     def points(self) -> Array:
         """The inputs of the labelled items."""
-        return self.inputs[self.rows]
+        return self.inputs.values[self.rows]
 
     def without(self, items: NDArray[np.bool_]) -> Labelled:
         """The same without some of the items."""
@@ -207,21 +251,35 @@ class Wrapped(Base):
 
 @dataclass(frozen=True, eq=False)
 class Blend(Base):
-    """The weighted mean of several bases."""
+    """The weighted mean of several bases.
+
+    Attributes
+    ----------
+    members, weights
+        The bases, and how much each counts.
+    tilt
+        What the mean is multiplied by, class by class, before rows are made to sum to one again; None for values.
+    """
 
     members: tuple[Base, ...]
     weights: tuple[float, ...]
+    tilt: Array | None = None
 
     def _answer(self, inputs: Array) -> Array:
         total = sum(self.weights)
         parts = [
             each.outputs(inputs) * (weight / total) for each, weight in zip(self.members, self.weights, strict=True)
         ]
-        return np.asarray(np.sum(parts, axis=0))
+        mean = np.asarray(np.sum(parts, axis=0))
+        if self.tilt is None:
+            return mean
+        mean = mean * self.tilt
+        return np.asarray(mean / mean.sum(axis=1, keepdims=True))
 
     @classmethod
     def _restored(cls, state: dict[str, Any]) -> Self:
-        return cls(tuple(Base.from_dict(each) for each in state["members"]), tuple(state["weights"]))
+        members = tuple(Base.from_dict(each) for each in state["members"])
+        return cls(members, tuple(state["weights"]), state["tilt"])
 
 
 def _plain(value: Any) -> Any:
@@ -230,32 +288,56 @@ def _plain(value: Any) -> Any:
     return [_plain(each) for each in value] if isinstance(value, tuple) else value
 
 
-def fit_logistic(data: Labelled) -> Linear:
-    """Logistic regression on standardised inputs, every class counting alike; ridge regression for values."""
-    from sklearn.linear_model import LogisticRegression, Ridge
+# From a fit that all but interpolates to one that is all but constant.
+_PENALTIES = np.logspace(-2, 3, 16)
 
-    centre, scale = _moments(data.inputs)
+
+def fit_linear(data: Labelled) -> Linear:
+    """Logistic regression on standardised inputs, every class counting alike; ridge regression for values.
+
+    The ridge's penalty is that with the least leave-one-out error.
+    """
+    from sklearn.linear_model import LogisticRegression, RidgeCV
+
+    centre, scale = data.inputs.mean, data.inputs.scale
     points = (data.points - centre) / scale
     if data.classifies:
-        model = LogisticRegression(class_weight="balanced", max_iter=300)
+        balance = "balanced" if data.evens_out else None
+        model = LogisticRegression(C=0.3, class_weight=balance, max_iter=300)
         model.fit(points, data.targets, sample_weight=data.weights)
         weight, intercept = _columns(model.coef_, model.intercept_, model.classes_, data.n_outputs)
     else:
-        ridge = Ridge(alpha=1.0).fit(points, data.targets, sample_weight=data.weights)
+        ridge = RidgeCV(_PENALTIES).fit(points, data.targets, sample_weight=data.weights)
         weight, intercept = ridge.coef_.reshape(data.n_outputs, -1).T, np.ravel(ridge.intercept_)
     weight = weight / scale[:, None]
     return Linear(weight, intercept - centre @ weight, data.classifies)
 
 
 def fit_discriminant(data: Labelled) -> Linear | None:
-    """Linear discriminant analysis with the Ledoit-Wolf shrinkage; None where no class has two points."""
-    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+    """Linear discriminant analysis, the covariance within classes shrunk as Ledoit and Wolf (2004) do.
 
-    present, counts = np.unique(data.targets, return_counts=True)
+    None where no class has two points.
+    """
+    from sklearn.covariance import ledoit_wolf
+
+    present, codes, counts = np.unique(data.targets, return_inverse=True, return_counts=True)
     if counts.max() < 2:
         return None
-    model = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto").fit(data.points, data.targets)
-    return Linear(*_columns(model.coef_, model.intercept_, present, data.n_outputs), classifies=True)
+    weights = np.bincount(codes, data.weights)
+    points = (data.points - data.inputs.mean) / data.inputs.scale
+    means = np.zeros((len(present), points.shape[1]))
+    np.add.at(means, codes, points * data.weights[:, None])
+    means /= weights[:, None]
+    residuals = (points - means[codes]) * np.sqrt(len(points) / max(len(points) - len(present), 1))
+    covariance, _ = ledoit_wolf(residuals, assume_centered=True)
+    # Rounding alone may make a covariance singular, and so may points that coincide.
+    covariance[np.diag_indices_from(covariance)] += 1e-9 + 1e-6 * np.trace(covariance) / len(covariance)
+    weight = np.linalg.solve(covariance, means.T)
+    intercept = np.log(weights / weights.sum()) - 0.5 * (means.T * weight).sum(axis=0)
+    weight = weight / data.inputs.scale[:, None]
+    columns, offsets = np.zeros((weight.shape[0], data.n_outputs)), np.full(data.n_outputs, -np.inf)
+    columns[:, present], offsets[present] = weight, intercept - data.inputs.mean @ weight
+    return Linear(columns, offsets, classifies=True)
 
 
 def fit_wrapped(data: Labelled, estimator: Any) -> Wrapped:
@@ -271,7 +353,7 @@ def fit_wrapped(data: Labelled, estimator: Any) -> Wrapped:
 
 def fit_trees(data: Labelled, *, n_trees: int = 200, seed: int = 0) -> Trees:
     """Extremely randomised trees (Geurts et al., 2006) on the inputs and their principal directions."""
-    directions = _directions(data.inputs)
+    directions = data.inputs.directions
     seen = np.hstack([data.points, data.points @ directions])
     n_tried = max(1, int(np.sqrt(seen.shape[1]))) if data.classifies else max(1, seen.shape[1] // 3)
     if len(seen) <= _FEW:
@@ -291,15 +373,14 @@ _SCALES, _LINEAR, _NOISE = (0.25, 1.0, 4.0), (0.0, 0.5, 1.0), (0.03, 0.1, 0.3, 1
 
 def fit_gaussian_process(data: Labelled) -> GaussianProcess:
     """A Gaussian process of the indicators of the classes, or of the values; see :class:`GaussianProcess`."""
-    centre = data.inputs.mean(axis=0)
-    points, all_points = data.points - centre, data.inputs - centre
+    centre = data.inputs.mean
+    points, sample = data.points - centre, data.inputs.sample - centre
     targets = data.indicators
     offset = np.average(targets, axis=0, weights=data.weights)
     free = max(data.n_outputs - 1, 1) if data.classifies else data.n_outputs
     distances = cdist(points, points, "sqeuclidean")
-    sample = all_points[np.linspace(0, len(all_points) - 1, min(len(all_points), 500)).astype(int)]
     typical = float(np.median(cdist(sample, points, "sqeuclidean"))) or 1.0
-    size = float((all_points**2).sum(axis=1).mean()) or 1.0
+    size = float((sample**2).sum(axis=1).mean()) or 1.0
     products = points @ points.T / size
     # A point of weight w is as good as w points: its noise is divided by w.
     unit = 1.0 / np.sqrt(data.weights)
@@ -327,21 +408,36 @@ def fit_gaussian_process(data: Labelled) -> GaussianProcess:
     return GaussianProcess(points, centre, rates, pulls, weight, offset, data.classifies)
 
 
+# The power of the classes' sizes, and rounds of estimating them.
+_TILT, _ROUNDS = 1 / 3, 10
+
+
 def blend(members: Sequence[tuple[Base | None, float]]) -> Blend:
     """The weighted mean of the bases that could be fitted."""
     fitted = [(base, weight) for base, weight in members if base is not None]
     return Blend(tuple(base for base, _ in fitted), tuple(weight for _, weight in fitted))
 
 
-def _moments(inputs: Array) -> tuple[Array, Array]:
-    scale = inputs.std(axis=0)
-    return inputs.mean(axis=0), np.where(scale > 1e-12, scale, 1.0)
+def tilted(base: Blend, data: Labelled) -> Blend:
+    """Halfway between what is most often right and what is right as often in every class.
 
-
-def _directions(inputs: Array) -> Array:
-    """The principal directions of all points, (features, features)."""
-    centred = inputs - inputs.mean(axis=0)
-    return np.ascontiguousarray(np.linalg.eigh(centred.T @ centred)[1][:, ::-1])
+    Labels that were drawn at random show the classes' sizes; answers are then divided by a third power of those, which
+    small classes gain more from than large ones lose. Equally many labels of every class were picked and show no
+    sizes; these are estimated from the answers at all points (Saerens et al., 2002), and a third of that is believed.
+    """
+    if not data.evens_out:
+        return base
+    counts = np.bincount(data.targets, minlength=data.n_outputs)
+    if (counts != counts[0]).any():
+        factor = ((counts + 1.0) / (counts + 1.0).sum()) ** -_TILT
+    else:
+        answers = base.outputs(data.inputs.sample)
+        factor = np.ones(data.n_outputs)
+        for _ in range(_ROUNDS):
+            moved = answers * factor
+            sizes = (moved / moved.sum(axis=1, keepdims=True)).sum(axis=0) + 2.0
+            factor = (sizes / sizes.mean()) ** _TILT
+    return replace(base, tilt=factor)
 
 
 def _columns(weight: Array, intercept: Array, present: NDArray[Any], n_outputs: int) -> tuple[Array, Array]:

@@ -175,6 +175,7 @@ def command(
         "nodes": model.graph_.n_nodes,
         "edges": model.graph_.n_edges,
         "unreached": int(model.unlabelled_component_.sum()),
+        "choice": str(model.choice_),
         "layers": model.layers_,
         "strength": model.strength_,
         "certificate": model.certificate_.to_dict() if json else None,
@@ -268,6 +269,7 @@ def _show(summary: dict[str, Any], model: COINClassifier | COINRegressor) -> Non
         add("ids", [f"{', '.join(map(repr, summary['ids']))} names the rows in the answers"])
     unreached = f", {summary['unreached']} rows out of every label's reach" if summary["unreached"] else ""
     add("graph", [f"{summary['nodes']} points, {summary['edges']} edges{unreached}"])
+    add("chosen", [summary["choice"]])
     add("diffusion", [_diffusion_line(model)])
     add("score", _score_lines(summary, model.folds))
     add("model", [f"{summary['model']}, in {summary['seconds']:.1f} s"])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -17,12 +19,29 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from condiff.bases import Residual
-from condiff.bases.classical import Base, Labelled, fit_wrapped
+from condiff.bases.classical import Base, Inputs, Labelled, fit_wrapped
 from condiff.diffusion import SOLVERS, Certificate, Diffusion, certify, diffusion_time
 from condiff.diffusion.stability import max_diagonal
 from condiff.encoders.table import encoder_of
 from condiff.errors import InvalidInputError, StepSizeWarning, UnlabelledComponentWarning
-from condiff.estimators.blended import Ground, clamped, fit_blend, fit_for_rehearsal, fit_then_diffuse
+from condiff.estimators.blended import (
+    BLEND,
+    NETWORK,
+    STAGE,
+    Candidate,
+    Choice,
+    Diffused,
+    Ground,
+    Joined,
+    Recipe,
+    can_rehearse,
+    clamped,
+    contest,
+    fit_blend,
+    fit_for_rehearsal,
+    fit_then_diffuse,
+    may_cluster,
+)
 from condiff.estimators.domain import Domain, follow
 from condiff.estimators.inputs import Items, Nodes, features_of, slices
 from condiff.estimators.saving import Saveable
@@ -36,7 +55,6 @@ Array = NDArray[np.float64]
 PRECISIONS = (np.float64, np.float32)
 
 ItemLosses = Callable[[Array, NDArray[np.int64]], Array]
-Penalties = Callable[[torch.Tensor], list[ClassBalance]]
 
 # Layers of a solver without a step-size limit: enough for the points outside the graph to follow the flow.
 _UNLIMITED_LAYERS = 10
@@ -47,11 +65,18 @@ _FEWEST_TO_CHOOSE = 20
 _CLEARLY = 1.0
 
 
+# More labels than this are no longer few: the residual network learns from them in less time.
+_FEW = 5000
+
+
 class BaseCOIN(Saveable):
     """Base class of :class:`COINClassifier` and :class:`COINRegressor`."""
 
+    layers_: int
+    strength_: float
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "base": [StrOptions({"residual", "blend"}), HasMethods(["fit", "predict"])],
+        "base": [StrOptions({"auto", "residual", "blend"}), HasMethods(["fit", "predict"])],
         "graph": [StrOptions({"knn", "precomputed"}), callable],
         "n_neighbors": [Interval(Integral, 2, None, closed="left")],
         "bandwidth_rank": [Interval(Integral, 2, None, closed="left")],
@@ -76,7 +101,7 @@ class BaseCOIN(Saveable):
     def __init__(
         self,
         *,
-        base: Any = "residual",
+        base: Any = "auto",
         graph: Any = "knn",
         n_neighbors: int = 12,
         bandwidth_rank: int = 6,
@@ -206,14 +231,15 @@ class BaseCOIN(Saveable):
         # diffusion: more degrees of freedom are kept.
         return 1.0 if self.graph == "knn" and not self._graph_is_given else 4.0
 
-    def _longest_diffusion(self, dimension: float) -> Diffusion:
-        """Layers and strength: as given, or such that ``dimension`` degrees of freedom are left."""
-        operator = self._domain.graph.laplacian(torch.float32)
+    def _longest_diffusion(self, items: Items, n_outputs: int, graph: Graph) -> Diffusion:
+        """Layers and strength: as given, or such that degrees of freedom are left for the classes and labels."""
+        operator = graph.laplacian(torch.float32)
         largest = max_diagonal(operator)
         limit = 1.0 / largest if largest > 0 else 1.0
         if self.layers != "auto":
             return self._diffusion(self.layers, limit if self.strength == "auto" else self.strength)
-        time = diffusion_time(operator, dimension)
+        classes = n_outputs if self._head == "softmax" else 1
+        time = diffusion_time(operator, self._graph_factor() * np.sqrt(classes * items.n_labelled))
         if self.strength != "auto":
             return self._diffusion(math.ceil(time / self.strength - 1e-9), self.strength)
         step = limit if SOLVERS[self.solver].limited else max(time, limit) / _UNLIMITED_LAYERS
@@ -232,12 +258,10 @@ class BaseCOIN(Saveable):
         held_out: NDArray[np.bool_],
         n_outputs: int,
         *,
-        dimension: float,
         item_losses: ItemLosses,
-        penalties: Penalties | None = None,
         prior: Array | None = None,
     ) -> Array:
-        """Choose the diffusion, fit the networks through it, diffuse; returns the answers at the held-out items.
+        """Choose base and diffusion, fit, diffuse; returns the answers at the held-out items.
 
         Parameters
         ----------
@@ -247,55 +271,64 @@ class BaseCOIN(Saveable):
             Which items each fold leaves out, (folds, items).
         n_outputs
             Columns of ``u``.
-        dimension
-            Degrees of freedom that the longest diffusion leaves.
         item_losses
             From answers at the held-out items, and which items these are, to the loss of each.
-        penalties
-            From the weights, (networks, items), to what is added to the loss of each network.
         prior
             Known shares of the classes.
         """
         if self.strength != "auto" and SOLVERS[self.solver].limited and self.layers != 0:
             certify(self._domain.graph).check(float(self.strength), strict=self.strict)
-        if isinstance(self.base, str) and self.base == "residual":
+        why = self._why_networks(items)
+        found = self._fit_then_diffuse(items, held_out, n_outputs, prior) if why is None else why
+        if isinstance(found, str):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", StepSizeWarning)  # already warned
-                longest = self._longest_diffusion(dimension)
-                answers = self._fit_networks(longest, items, held_out, n_outputs, item_losses, penalties)
+                answers = self._fit_networks(items, held_out, n_outputs, item_losses)
             base, output = self._diffuse()
+            joined: Joined = "given" if self._domain.bandwidth is None else "near"
+            self.choice_ = Choice(NETWORK, Candidate(joined, self.layers_), found)
         else:
-            base, output, answers = self._fit_then_diffuse(items, held_out, n_outputs, prior)
+            base, output, answers = found.before, found.after.copy(), found.answers
+            self.base_, self.readout_, self.models_ = found.base, found.read, []
+            self.layers_, self.strength_ = found.chosen.layers, found.strength
+            self.diffusion_time_ = self.layers_ * self.strength_
+            self.choice_ = Choice(self._base_in_words(), found.chosen, "", tuple(found.candidates))
+            if found.links is not None:
+                self._domain = self._domain.over_leaves(found.links)
+        if self.verbose:
+            print(f"[condiff] {self.choice_}")
         reached = self._find_reached(nodes, items)
         output[~reached] = base[~reached]
         self.record_ = FitRecord(
-            nodes.of_row, base, output, reached, items.nodes, items.targets, np.nonzero(held_out)[1], answers
+            nodes.of_row,
+            base,
+            output,
+            reached,
+            items.nodes,
+            items.targets,
+            items.weights,
+            np.nonzero(held_out)[1],
+            answers,
         )
         return answers
 
     def _fit_networks(
-        self,
-        longest: Diffusion,
-        items: Items,
-        held_out: NDArray[np.bool_],
-        n_outputs: int,
-        item_losses: ItemLosses,
-        penalties: Penalties | None,
+        self, items: Items, held_out: NDArray[np.bool_], n_outputs: int, item_losses: ItemLosses
     ) -> Array:
         """Let held-out labels choose among the longest diffusion and shorter ones, then fit with all labels."""
-        chosen = longest
+        longest = chosen = self._longest_diffusion(items, n_outputs, self._domain.graph)
         fold, item = np.nonzero(held_out)
         answers = np.zeros((0, n_outputs))
         # One for all fits: what an engine makes of it is then made once.
         operator = self._domain.graph.laplacian(torch.float32, torch.device(self.device))
         if len(held_out):
-            answers = self._train(chosen, operator, items, ~held_out, n_outputs, penalties)[1][fold, item]
+            answers = self._train(chosen, operator, items, ~held_out, n_outputs)[1][fold, item]
             # Held-out labels may favour less diffusion than the graph allows, but only by a clear margin.
             shares = SHORTER if self.layers == "auto" and len(item) >= _FEWEST_TO_CHOOSE else ()
             losses = item_losses(answers, item)
             for share in shares:
                 shorter = self._diffusion(round(share * longest.layers), float(longest.strength))
-                tried = self._train(shorter, operator, items, ~held_out, n_outputs, penalties)[1][fold, item]
+                tried = self._train(shorter, operator, items, ~held_out, n_outputs)[1][fold, item]
                 gains = losses - item_losses(tried, item)
                 if gains.mean() <= 0:
                     break  # a still shorter one would not help either
@@ -304,7 +337,7 @@ class BaseCOIN(Saveable):
         self.layers_, self.strength_ = chosen.layers, float(chosen.strength)
         self.diffusion_time_ = self.layers_ * self.strength_
         everything = np.ones((self.n_inits, len(items.nodes)), bool)
-        networks, _ = self._train(chosen, operator, items, everything, n_outputs, penalties)
+        networks, _ = self._train(chosen, operator, items, everything, n_outputs)
         self.models_ = [network.cpu().double().eval() for network in networks]
         self.base_, self.readout_ = None, None
         return answers
@@ -316,18 +349,19 @@ class BaseCOIN(Saveable):
         items: Items,
         used: NDArray[np.bool_],
         n_outputs: int,
-        penalties: Penalties | None,
+        points: Any = None,
     ) -> tuple[list[COIN], Array]:
         """Fit one network for each row of ``used``, on the items that it marks; returns them and their answers.
 
-        The answers are at all items, of shape (networks, items, outputs).
+        The answers are at all items, of shape (networks, items, outputs). ``points`` are the nodes, if not all.
         """
-        device, domain = torch.device(self.device), self._domain
-        inputs = torch.as_tensor(domain.features.inputs(domain.points, np.float32), device=device)
+        device, features = torch.device(self.device), self._domain.features
+        rows = self._domain.points if points is None else points
+        inputs = torch.as_tensor(features.inputs(rows, np.float32), device=device)
         networks = self._new_networks(inputs.shape[1], n_outputs, diffusion, len(used))
         kind = torch.long if self._head == "softmax" else torch.float32
         weights = torch.as_tensor(used * items.weights, dtype=torch.float32, device=device)
-        balances = [None] * len(used) if penalties is None else penalties(weights)
+        balances = self._penalties(items, weights)
         problem = Problem(
             networks[0],
             inputs,
@@ -358,40 +392,82 @@ class BaseCOIN(Saveable):
                 networks.append(COIN(base, diffusion, head=self._head).to(self.device))
         return networks
 
+    def _penalties(self, items: Items, weights: torch.Tensor) -> Sequence[ClassBalance | None]:
+        """What is added to the loss of each network, from the weights, (networks, items)."""
+        return [None] * len(weights)
+
+    def _why_networks(self, items: Items) -> str | None:
+        """Why the residual network is the base, as far as that can be said before anything was fitted."""
+        if self.base != "auto":
+            return "" if self.base == "residual" else None
+        if self._graph_is_given or callable(self.graph):
+            return "the graph was given"
+        if sp.issparse(self._domain.points):
+            return "the columns are sparse"
+        if self.solver != "euler":
+            return f"solver={self.solver!r}"
+        return f"{len(items.nodes):,} labels" if len(items.nodes) > _FEW else None
+
+    def _base_in_words(self) -> str:
+        return BLEND if isinstance(self.base, str) else type(self.base).__name__
+
     def _fit_then_diffuse(
         self, items: Items, held_out: NDArray[np.bool_], n_outputs: int, prior: Array | None
-    ) -> tuple[Array, Array, Array]:
-        """Fit a base on the labels alone, then diffuse it; returns answers before and after, and at held-out items."""
+    ) -> Diffused | str:
+        """Fit a base on the labels alone, then diffuse it; or say why the residual network should be fitted instead."""
         domain = self._domain
-        inputs = domain.features.inputs(domain.points)
-        data = Labelled(
-            inputs, items.nodes, items.targets, items.weights * (len(items.weights) / items.weights.sum()), n_outputs
-        )
+        inputs = Inputs(domain.features.columns(domain.points))
+        weights = items.weights * (len(items.weights) / items.weights.sum())
+        # Where classes are weighted or their sizes known, that is what the answers are to follow.
+        evens_out = prior is None and getattr(self, "class_weight", None) is None
+        data = Labelled(inputs, items.nodes, items.targets, weights, n_outputs, evens_out)
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        blends = isinstance(self.base, str)
+        ground = Ground(inputs, domain.graph, self.n_neighbors, seed)
+        stage, nodes = (ground, data), np.arange(len(inputs))
+        if len(inputs) > STAGE:
+            labelled = np.unique(items.nodes)
+            others = np.random.default_rng(seed).permutation(np.setdiff1d(nodes, labelled))
+            nodes = np.sort(np.concatenate([labelled, others[: max(STAGE - len(labelled), STAGE // 2)]]))
+            part = Inputs(inputs.values[nodes])
+            stage = (
+                Ground(part, domain.graph_of(nodes), self.n_neighbors, seed),
+                replace(data, inputs=part, rows=np.searchsorted(nodes, items.nodes)),
+            )
 
         def wrapped(labels: Labelled, _: int) -> tuple[Base, None]:
             return fit_wrapped(labels, self.base), None
 
-        found = fit_then_diffuse(
-            Ground(inputs, domain.graph, self.n_neighbors, seed),
-            data,
-            held_out,
-            fit=fit_blend if blends else wrapped,
-            rehearsal=fit_for_rehearsal if blends else wrapped,
+        recipe = Recipe(
+            fit_blend if isinstance(self.base, str) else wrapped,
+            fit_for_rehearsal if isinstance(self.base, str) else wrapped,
             layers=None if self.layers == "auto" else int(self.layers),
             strength=None if self.strength == "auto" else float(self.strength),
             prior=prior,
             seed=seed,
         )
-        self.base_, self.readout_, self.models_ = found.base, found.read, []
-        self.layers_, self.strength_ = found.layers, found.strength
-        self.diffusion_time_ = self.layers_ * self.strength_
-        if found.links is not None:
-            self._domain = domain.over_leaves(found.links)
-        if self.verbose and found.candidates:
-            print(f"[condiff] rehearsed: {'; '.join(map(str, found.candidates))}")
-        return found.before, found.after, found.answers
+        found = fit_then_diffuse(ground, data, stage, held_out, recipe)
+        automatic = isinstance(self.base, str) and self.base == "auto" and self._head == "softmax"
+        points = domain.points[nodes]
+        automatic = automatic and self.layers != 0 and can_rehearse(*stage)
+        if automatic and may_cluster(points, domain.features.scaled(points), seed):
+            networks = partial(self._answers_of_networks, graph=stage[0].near, points=points)
+            judged = contest(*stage, found.after[nodes], found.chosen, recipe, networks)
+            if judged.won:
+                return str(judged)
+        return found
+
+    def _answers_of_networks(self, data: Labelled, *, graph: Graph, points: Any) -> Array:
+        """What one network trained through the diffusion answers at points of a graph."""
+        items = Items(data.rows, data.targets, data.weights)
+        with warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("ignore", StepSizeWarning)
+            diffusion = self._longest_diffusion(items, data.n_outputs, graph)
+            operator = graph.laplacian(torch.float32, torch.device(self.device))
+            everything = np.ones((1, len(items.nodes)), bool)
+            with torch.enable_grad():
+                [network], _ = self._train(diffusion, operator, items, everything, data.n_outputs, points)
+            inputs = torch.as_tensor(self._domain.features.inputs(points, np.float32), device=self.device)
+            return np.asarray(network(inputs, operator).cpu().double().numpy())
 
     def _diffuse(self) -> tuple[Array, Array]:
         """The mean output of the networks at all nodes, and what the diffusion makes of it."""
@@ -423,7 +499,7 @@ class BaseCOIN(Saveable):
     def _base_output(self, rows: Any) -> Array:
         """The base's answers for rows, in double precision: the mean of the networks, or another base's output."""
         if self.base_ is not None:
-            return self.base_.outputs(self._domain.features.inputs(rows))
+            return self.base_.outputs(self._domain.features.columns(rows))
         parts = []
         for here in slices(rows.shape[0]):
             inputs = torch.as_tensor(self._domain.features.inputs(rows[here]))
@@ -433,7 +509,11 @@ class BaseCOIN(Saveable):
 
     def _outputs_of_rows(self, nodes: Nodes, X: Any) -> Array:
         """Outputs of the training rows; those that were left out of the graph are answered like new ones."""
-        return self.record_.output[nodes.of_row] if (nodes.of_row >= 0).all() else self._answer(X)
+        return self._at_nodes()[nodes.of_row] if (nodes.of_row >= 0).all() else self._answer(X)
+
+    def _at_nodes(self) -> Array:
+        """What is answered for the nodes."""
+        return self.record_.output
 
     def _answer(self, X: Any, adjacency: Any = None) -> Array:
         """Outputs for any rows: those of the training data as they were fitted, others through their neighbours."""
@@ -441,7 +521,7 @@ class BaseCOIN(Saveable):
         X = self._numbers(features_of(X), learn=False)
         X = self._domain.in_own_form(X)
         found = self._domain.find(X) if adjacency is None else np.full(X.shape[0], -1)
-        fitted = self.record_.output
+        fitted = self._at_nodes()
         outputs = np.empty((X.shape[0], fitted.shape[1]))
         outputs[found >= 0] = fitted[found[found >= 0]]
         new = found < 0
@@ -465,10 +545,9 @@ class BaseCOIN(Saveable):
         if self.readout_ is None:
             return follow(self.diffusion_, operator, start, own, weights)
         if not self.layers_:
-            return own
-        labels = Labelled(
-            start, self.record_.nodes, self.record_.targets, np.ones(len(self.record_.nodes)), own.shape[1]
-        )
+            return self.readout_(own)
+        record = self.record_
+        labels = Labelled(Inputs(start), record.nodes, record.targets, record.weights, own.shape[1])
         return self.readout_(follow(self.diffusion_, operator, clamped(start, labels), own, weights))
 
 

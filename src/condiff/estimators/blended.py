@@ -13,7 +13,7 @@ labels, cut further by random ones that know no label), along which columns that
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -25,33 +25,52 @@ from numpy.typing import NDArray
 from condiff.bases.classical import (
     Base,
     Blend,
+    Inputs,
     Labelled,
     Trees,
     blend,
     fit_discriminant,
     fit_gaussian_process,
-    fit_logistic,
+    fit_linear,
     fit_trees,
+    tilted,
 )
 from condiff.bases.forest import Forest
 from condiff.diffusion import Euler
 from condiff.diffusion.readout import ReadOut
 from condiff.diffusion.stability import max_diagonal
-from condiff.graph import Graph
+from condiff.graph import Graph, nearest
 from condiff.graph.leaves import LeafGraph
 
 Array = NDArray[np.float64]
-Joined = Literal["none", "trees", "near"]
+Joined = Literal["none", "trees", "near", "given"]
 
+_WHERE: dict[Joined, str] = {
+    "none": "no graph",
+    "trees": "shared leaves",
+    "near": "nearest neighbours",
+    "given": "the given graph",
+}
 #: Half steps of the candidates: from hardly any to what mixes a neighbourhood.
 STEPS: dict[Joined, tuple[int, ...]] = {"trees": (4,), "near": (4, 16, 48)}
 #: Rehearsals, and the points that they are held on at most.
 REPLICAS, STAGE = 6, 3000
+#: The bases in words.
+BLEND, NETWORK = "trees, linear models and a Gaussian process", "residual network"
+# From this redundancy of the columns on, and for unit vectors of this many, a contest may be won.
+_REDUNDANT, _EMBEDDED = 0.6, 32
+# Draws of a contest for each of the two truths; how far ahead the network must be over both, and how little behind
+# where the truth is the other base's.
+_CONTESTS, _AHEAD, _BEHIND = 3, 0.15, 0.05
 # Trees that make the graph, the fewest points in a leaf of the random ones, and the points that those are grown on.
 _GRAPH_TREES, _RANDOM_LEAF, _CELL_POINTS = 50, 30, 2000
 # A Gaussian process costs the cube of the labels.
 _MOST_FOR_PROCESS = 1500
 _TREES, _REHEARSAL_TREES = 200, 50
+# Unlabelled points below which a rehearsal says nothing.
+_FEWEST_TESTED = 10
+# Redundancy of columns: neighbours that are asked, and halves of the columns that are hidden.
+_ALIKE, _HALVES = 6, 4
 
 
 @dataclass(frozen=True)
@@ -79,9 +98,55 @@ class Candidate:
         return self.gain - self.error
 
     def __str__(self) -> str:
-        names = {"none": "no diffusion", "trees": "shared leaves", "near": "nearest neighbours"}
-        where = names[self.graph] if not self.layers else f"{self.layers} half steps over {names[self.graph]}"
-        return where if not self.layers else f"{where} ({self.gain:+.1f} ± {self.error:.1f})"
+        if not self.layers:
+            return "no diffusion"
+        judged = f" ({self.gain:+.1f} ± {self.error:.1f} points)" if self.error else ""
+        return f"{self.layers} layers over {_WHERE[self.graph]}{judged}"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a fit decided by itself; its text is one line.
+
+    Attributes
+    ----------
+    base
+        What answers before the diffusion, in words.
+    why
+        The reason for this base, or nothing where it was asked for.
+    candidates
+        The diffusions that a rehearsal compared, none first; empty where there was no rehearsal.
+    chosen
+        The one that was taken.
+    """
+
+    base: str
+    chosen: Candidate
+    why: str = ""
+    candidates: tuple[Candidate, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, to be saved."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, state: dict[str, Any]) -> Choice:
+        """The inverse of :meth:`to_dict`."""
+        candidates = tuple(Candidate(**each) for each in state["candidates"])
+        return cls(state["base"], Candidate(**state["chosen"]), state["why"], candidates)
+
+    def __str__(self) -> str:
+        others: dict[str, list[Candidate]] = {}
+        for each in self.candidates:
+            if each.layers and each != self.chosen:
+                others.setdefault(_WHERE[each.graph], []).append(each)
+        compared = [
+            f"{', '.join(str(each.layers) for each in same)} over {where}: "
+            f"{', '.join(f'{each.gain:+.1f}' for each in same)}"
+            for where, same in others.items()
+        ]
+        beside = f"; in rehearsal {'; '.join(compared)} points" * bool(compared)
+        return f"{self.base}{f' ({self.why})' * bool(self.why)}, {self.chosen}{beside}"
 
 
 class Ground:
@@ -99,7 +164,7 @@ class Ground:
         Of the random cells.
     """
 
-    def __init__(self, inputs: Array, near: Graph, n_neighbors: int, seed: int) -> None:
+    def __init__(self, inputs: Inputs, near: Graph, n_neighbors: int, seed: int) -> None:
         self.inputs, self.near, self.n_neighbors, self.seed = inputs, near, n_neighbors, seed
 
     @cached_property
@@ -109,18 +174,17 @@ class Ground:
         some = generator.permutation(len(self.inputs))[:_CELL_POINTS]
         noise = generator.normal(size=(len(some), 1))
         fewest = min(_RANDOM_LEAF, max(1, len(some) // 4))
-        return Forest.grow(
-            self.inputs[some], noise, np.ones(len(some)), n_trees=_GRAPH_TREES, n_tried=1, fewest=fewest, seed=self.seed
-        )
+        points, weights = self.inputs.values[some], np.ones(len(some))
+        return Forest.grow(points, noise, weights, n_trees=_GRAPH_TREES, n_tried=1, fewest=fewest, seed=self.seed)
 
     @cached_property
     def own_cells(self) -> NDArray[np.int32]:
         """The cell of every point in every random tree."""
-        return self.cells.leaves(self.inputs)
+        return self.cells.leaves(self.inputs.values)
 
     def links(self, trees: Trees) -> Links:
         """What joins points by the leaves that they share."""
-        return Links.build(self.inputs, trees, self.cells, self.own_cells, self.n_neighbors)
+        return Links.build(self.inputs.values, trees, self.cells, self.own_cells, self.n_neighbors)
 
     def graph(self, joined: Joined, trees: Trees | None) -> Graph:
         """The graph of a candidate."""
@@ -183,19 +247,20 @@ def first_trees(forest: Forest, number: int) -> Forest:
 
 
 def fit_blend(data: Labelled, seed: int) -> tuple[Blend, Trees]:
-    """The default base, and its trees, which count twice, beside linear models and a Gaussian process."""
+    """The default base, and its trees: trees count twice for classes, a Gaussian process for values."""
     trees = fit_trees(data, n_trees=_TREES, seed=seed)
-    linear = fit_logistic(data)
+    linear = fit_linear(data)
     process = fit_gaussian_process(data) if len(data.rows) <= _MOST_FOR_PROCESS else None
     if not data.classifies:
-        return blend([(trees, 1.0), (linear, 1.0), (process, 1.0)]), trees
-    return blend([(trees, 2.0), (linear, 1.0), (process, 1.0), (fit_discriminant(data), 0.5)]), trees
+        return blend([(trees, 1.0), (linear, 1.0), (process, 2.0)]), trees
+    found = blend([(trees, 2.0), (linear, 1.0), (process, 1.0), (fit_discriminant(data), 0.5)])
+    return tilted(found, data), trees
 
 
 def fit_for_rehearsal(data: Labelled, seed: int) -> tuple[Base, Trees]:
     """The two cheapest of the blend."""
     trees = fit_trees(data, n_trees=_REHEARSAL_TREES, seed=seed)
-    return blend([(trees, 1.0), (fit_logistic(data), 1.0)]), trees
+    return blend([(trees, 1.0), (fit_linear(data), 1.0)]), trees
 
 
 #: Fits a base to labels; also gives its trees, if it has any.
@@ -284,7 +349,7 @@ class Diffused:
         The base.
     links
         The graph of shared leaves, if that is what was diffused over.
-    layers, strength
+    chosen, strength
         The diffusion.
     read
         How its result is read.
@@ -298,7 +363,7 @@ class Diffused:
 
     base: Base
     links: Links | None
-    layers: int
+    chosen: Candidate
     strength: float
     read: ReadOut | Affine
     before: Array
@@ -307,17 +372,51 @@ class Diffused:
     candidates: list[Candidate]
 
 
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """How a base is fitted, diffused and read.
+
+    Attributes
+    ----------
+    fit, rehearsal
+        What fits the base, and what stands for it in rehearsals.
+    layers, strength
+        Of the diffusion over the near graph; None lets a rehearsal choose, or takes half of the positivity limit.
+    prior
+        Known shares of the classes, or None.
+    seed
+        Of bases and rehearsals.
+    """
+
+    fit: FitBase
+    rehearsal: FitBase
+    layers: int | None
+    strength: float | None
+    prior: Array | None
+    seed: int
+
+    def finish(
+        self, ground: Ground, data: Labelled, base: Array, trees: Trees | None, how: Candidate
+    ) -> tuple[Array, ReadOut | Affine, Links | None, float]:
+        """Diffuse a base's answers as a candidate says: the result, how it is read, its links and its strength."""
+        links = ground.links(trees) if how.graph == "trees" and trees is not None else None
+        graph = ground.near if links is None else links.joined.graph
+        step = half_strength(graph) if self.strength is None else self.strength
+        if not how.layers and self.prior is None:
+            plain = ReadOut.plain(data.n_outputs) if data.classifies else Affine.plain(data.n_outputs)
+            return base, plain, links, step
+        start = clamped(base, data) if how.layers else base
+        moved = diffused(graph, start, how.layers, step)
+        read = read_out(moved, start, data, self.prior)
+        return read(moved), read, links, step
+
+
 def fit_then_diffuse(
     ground: Ground,
     data: Labelled,
+    stage: tuple[Ground, Labelled],
     held_out: NDArray[np.bool_],
-    *,
-    fit: FitBase,
-    rehearsal: FitBase,
-    layers: int | None,
-    strength: float | None,
-    prior: Array | None,
-    seed: int,
+    recipe: Recipe,
 ) -> Diffused:
     """Fit a base, decide how far to diffuse it, do so, and answer for the items that folds hold out.
 
@@ -325,58 +424,45 @@ def fit_then_diffuse(
     ----------
     ground, data
         Points and labels.
+    stage
+        The same, or some of the points with all of the labels, for rehearsals and folds.
     held_out
         Which items each fold leaves out, (folds, items).
-    fit, rehearsal
-        What fits the base, and what stands for it in rehearsals.
-    layers, strength
-        Of the diffusion over ``ground.near``; None lets a rehearsal choose, or takes half of the positivity limit.
-    prior
-        Known shares of the classes, or None.
-    seed
-        Of bases and rehearsals.
+    recipe
+        How to do it.
     """
-    base, trees = fit(data, seed)
-    before = base.outputs(ground.inputs)
-    folds = [fit(data.without(left_out), seed) for left_out in held_out]
-    at_folds = [each.outputs(ground.inputs) for each, _ in folds]
+    base, trees = recipe.fit(data, recipe.seed)
+    before = base.outputs(ground.inputs.values)
+    some, labels = stage
+    on_stage = before if some is ground else base.outputs(some.inputs.values)
+    folds = [(labels.without(left_out), labels.rows[left_out]) for left_out in held_out]
+    fitted = [recipe.fit(fewer, recipe.seed) for fewer, _ in folds]
+    at_folds = [each.outputs(some.inputs.values) for each, _ in fitted]
     candidates: list[Candidate] = []
-    chosen = Candidate("near", layers or 0)
-    if layers is None:
+    chosen = Candidate("near", recipe.layers or 0)
+    if recipe.layers is None:
         # How far an answer is off without its label: labels that are drawn anew are as noisy.
         misses = [
-            own[data.rows[left_out]] - data.indicators[left_out]
-            for own, left_out in zip(at_folds, held_out, strict=True)
+            own[rows] - labels.indicators[out] for own, (_, rows), out in zip(at_folds, folds, held_out, strict=True)
         ]
         noise = 0.7 * float(np.sqrt(np.mean(np.concatenate(misses) ** 2))) if misses else 0.0
-        candidates = rehearse(ground, data, before, rehearsal, prior, noise, seed)
+        candidates = rehearse(some, labels, on_stage, recipe, noise)
         chosen = max(candidates, key=lambda each: each.worth)
-
-    def finished(
-        base: Array, trees: Trees | None, labels: Labelled
-    ) -> tuple[Array, ReadOut | Affine, Links | None, float]:
-        links = ground.links(trees) if chosen.graph == "trees" and trees is not None else None
-        graph = ground.near if links is None else links.joined.graph
-        step = half_strength(graph) if strength is None else strength
-        if not chosen.layers:
-            return base, ReadOut.plain(data.n_outputs) if data.classifies else Affine.plain(data.n_outputs), links, step
-        start = clamped(base, labels)
-        moved = diffused(graph, start, chosen.layers, step)
-        read = read_out(moved, start, labels, prior)
-        return read(moved), read, links, step
-
-    after, read, links, step = finished(before, trees, data)
+    after, read, links, step = recipe.finish(ground, data, before, trees, chosen)
     answers = [
-        finished(own, grown, data.without(left_out))[0][data.rows[left_out]]
-        for own, (_, grown), left_out in zip(at_folds, folds, held_out, strict=True)
+        recipe.finish(some, fewer, own, grown, chosen)[0][rows]
+        for own, (_, grown), (fewer, rows) in zip(at_folds, fitted, folds, strict=True)
     ]
     found = np.concatenate(answers) if answers else np.zeros((0, data.n_outputs))
-    return Diffused(base, links, chosen.layers, step, read, before, after, found, candidates)
+    return Diffused(base, links, chosen, step, read, before, after, found, candidates)
 
 
-def rehearse(
-    ground: Ground, data: Labelled, base: Array, fit: FitBase, prior: Array | None, noise: float, seed: int
-) -> list[Candidate]:
+def can_rehearse(ground: Ground, data: Labelled) -> bool:
+    """Whether there are unlabelled points to judge by."""
+    return len(ground.inputs) - len(np.unique(data.rows)) >= _FEWEST_TESTED
+
+
+def rehearse(ground: Ground, data: Labelled, base: Array, recipe: Recipe, noise: float) -> list[Candidate]:
     """Every candidate with its gain, no diffusion first.
 
     Parameters
@@ -385,24 +471,22 @@ def rehearse(
         Points and labels.
     base
         The base's answers at all points, taken for the truth.
-    fit
-        What is fitted in a rehearsal.
-    prior
-        Known shares of the classes, or None.
+    recipe
+        What is fitted in a rehearsal, and how answers are read.
     noise
         For values, what to add to the truth where a label is drawn.
-    seed
-        Of the labels that are drawn.
     """
-    generator = np.random.default_rng(seed)
+    if not can_rehearse(ground, data):
+        return [Candidate()]
+    generator = np.random.default_rng(recipe.seed)
     gains: dict[tuple[Joined, int], list[float]] = {}
     for replica in range(REPLICAS):
-        drawn = _draw(data, base, noise, generator)
-        fitted, trees = fit(drawn, replica)
-        answers = fitted.outputs(ground.inputs)
+        drawn = draw(data, base, noise, generator)
+        fitted, trees = recipe.rehearsal(drawn, replica)
+        answers = fitted.outputs(ground.inputs.values)
         tested = np.ones(len(base), bool)
         tested[drawn.rows] = False
-        before, start = _score(answers, base, data, tested), clamped(answers, drawn)
+        before, start = score(answers, base, data, tested), clamped(answers, drawn)
         for joined, steps in STEPS.items():
             if joined == "trees" and trees is None:
                 continue
@@ -410,7 +494,7 @@ def rehearse(
             strength = half_strength(graph)
             for layers in steps:
                 u, done = diffused(graph, u, layers - done, strength), layers
-                found = _score(read_out(u, start, drawn, prior)(u), base, data, tested)
+                found = score(read_out(u, start, drawn, recipe.prior)(u), base, data, tested)
                 gains.setdefault((joined, layers), []).append(100 * (found - before))
     return [Candidate()] + [
         Candidate(joined, layers, float(np.mean(each)), float(np.std(each, ddof=1) / np.sqrt(len(each))))
@@ -418,12 +502,12 @@ def rehearse(
     ]
 
 
-def _draw(data: Labelled, base: Array, noise: float, generator: np.random.Generator) -> Labelled:
+def draw(data: Labelled, base: Array, noise: float, generator: np.random.Generator) -> Labelled:
     """New labels from the base's answers: as many of each class as were given, or as many values."""
     if not data.classifies:
         rows = generator.choice(len(base), min(len(data.rows), len(base)), replace=False)
         targets = base[rows] + noise * generator.normal(size=(len(rows), base.shape[1]))
-        return Labelled(data.inputs, rows, targets, np.ones(len(rows)), data.n_outputs)
+        return replace(data, rows=rows, targets=targets, weights=np.ones(len(rows)))
     truth = base.argmax(axis=1)
     truth[data.rows] = data.targets
     rows_of = []
@@ -433,11 +517,110 @@ def _draw(data: Labelled, base: Array, noise: float, generator: np.random.Genera
         own = data.rows[data.targets == label]
         rows_of.append(generator.choice(members, min(count, len(members)), replace=False) if len(members) > 1 else own)
     rows = np.concatenate(rows_of)
-    return Labelled(data.inputs, rows, truth[rows], np.ones(len(rows)), data.n_outputs)
+    return replace(data, rows=rows, targets=truth[rows], weights=np.ones(len(rows)))
 
 
-def _score(answers: Array, base: Array, data: Labelled, tested: NDArray[np.bool_]) -> float:
+def score(answers: Array, base: Array, data: Labelled, tested: NDArray[np.bool_]) -> float:
+    """How much of the truth is found again: the share of the classes, or less the unexplained share of the variance."""
     if data.classifies:
         return float((answers.argmax(axis=1) == base.argmax(axis=1))[tested].mean())
     spread = float(base[tested].var()) or 1.0
     return -float(((answers - base)[tested] ** 2).mean()) / spread
+
+
+def may_cluster(points: Array, scaled: Array, seed: int) -> bool:
+    """Whether the residual network may be the better base: rows are an encoder's unit vectors, or columns redundant."""
+    lengths = np.linalg.norm(points, axis=1)
+    if points.shape[1] >= _EMBEDDED and np.ptp(lengths) < 1e-3 * lengths.max():
+        return True
+    return redundancy(scaled, seed) >= _REDUNDANT
+
+
+def redundancy(points: Array, seed: int) -> float:
+    """How well a point's neighbours in half of the columns tell its other half: 1 entirely, 0 not at all.
+
+    High where many columns show the same thing, as pixels do, or bands of a spectrum, or an encoder's output: there
+    neighbours are alike in what no column says by itself. Low where every column of a table says something of its own.
+    """
+    generator = np.random.default_rng(seed)
+    points = points[generator.permutation(len(points))[:_CELL_POINTS]]
+    points = points[:, points.std(axis=0) > 1e-12]
+    width = points.shape[1]
+    if width < 2 or len(points) <= _ALIKE:
+        return 0.0
+    shares = []
+    for _ in range(_HALVES):
+        order = generator.permutation(width)
+        shown, hidden = points[:, order[: (width + 1) // 2]], points[:, order[(width + 1) // 2 :]]
+        near = nearest(shown, _ALIKE + 1).indices[:, 1:]
+        error = ((hidden - hidden[near].mean(axis=1)) ** 2).sum() / (1 + 1 / _ALIKE)
+        shares.append(1 - error / ((hidden - hidden.mean(axis=0)) ** 2).sum())
+    return float(np.mean(shares))
+
+
+@dataclass(frozen=True)
+class Contest:
+    """The residual network against another base: which finds more of what either says again, from other labels.
+
+    Attributes
+    ----------
+    network, other
+        Shares of the network's answers that the network itself and the other base find again.
+    lead, lead_away
+        How far the network is ahead in finding its own answers and the other base's: the difference of the errors
+        relative to their sum, from -1 to 1.
+    """
+
+    network: float
+    other: float
+    lead: float
+    lead_away: float
+
+    @property
+    def won(self) -> bool:
+        """Whether the network should be the base."""
+        return self.lead + self.lead_away > _AHEAD and self.lead_away > -_BEHIND
+
+    def __str__(self) -> str:
+        return f"from other labels it finds {self.network:.0%} of its answers again, and {BLEND} {self.other:.0%}"
+
+
+def contest(
+    ground: Ground,
+    data: Labelled,
+    answers: Array,
+    chosen: Candidate,
+    recipe: Recipe,
+    networks: Callable[[Labelled], Array],
+) -> Contest:
+    """Let the residual network and another base rehearse what either says.
+
+    Where columns are redundant, points form clusters, and a network that was trained through the diffusion finds these
+    whichever points are labelled; a base that was fitted on the labels alone finds something else each time. Where
+    there are no clusters, it is the other way round.
+
+    Parameters
+    ----------
+    ground, data
+        Points and labels.
+    answers, chosen
+        The other base's answers at all points, and how it was diffused.
+    recipe
+        How it is fitted.
+    networks
+        From labels to the network's answers at all points.
+    """
+    generator = np.random.default_rng(recipe.seed)
+    shares = np.empty((2, _CONTESTS, 2))
+    for of, truth in enumerate((networks(data), answers)):
+        for replica in range(_CONTESTS):
+            drawn = draw(data, truth, 0.0, generator)
+            tested = np.ones(len(truth), bool)
+            tested[drawn.rows] = False
+            base, trees = recipe.rehearsal(drawn, replica)
+            other = recipe.finish(ground, drawn, base.outputs(ground.inputs.values), trees, chosen)[0]
+            shares[of, replica] = [score(each, truth, data, tested) for each in (networks(drawn), other)]
+    errors = 1 - shares
+    leads = (errors[..., 1] - errors[..., 0]) / (errors.sum(axis=-1) + 0.01)
+    network, other_share = shares[0].mean(axis=0)
+    return Contest(float(network), float(other_share), *leads.mean(axis=1).tolist())

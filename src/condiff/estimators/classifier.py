@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from condiff.estimators.base import Array, BaseCOIN, Penalties
+from condiff.estimators.base import Array, BaseCOIN
 from condiff.estimators.inputs import (
     UNLABELLED,
     Items,
@@ -35,10 +36,12 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
 
     Parameters
     ----------
-    base : {"residual", "blend"} or a scikit-learn classifier, default="residual"
+    base : {"auto", "residual", "blend"} or a scikit-learn classifier, default="auto"
         What is diffused. ``"residual"``: the paper's network, trained through the diffusion. ``"blend"``: trees, linear
         models and a Gaussian process, fitted on the labels alone, for ordinary tables; a rehearsal on the unlabelled
-        points decides whether, how far and over which graph to diffuse. Any classifier likewise.
+        points decides whether, how far and over which graph to diffuse. Any classifier likewise. ``"auto"`` takes the
+        network for given graphs and sparse columns, and the blend for dense ones, unless these are redundant, as pixels
+        are, and the network wins a contest; ``choice_`` says what was decided, and why.
     graph : {"knn", "precomputed"} or callable, default="knn"
         Join nearest neighbours; or take the symmetric ``adjacency`` given to :meth:`fit` (without one, X itself is
         the adjacency); or call a function of the distinct rows that returns anything :meth:`condiff.Graph.of` reads.
@@ -75,6 +78,8 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         Known sizes or proportions of the classes among all points; by default they are estimated.
     calibration : "temperature" or None, default="temperature"
         Fit a temperature on held-out labels, where there are at least ten in classes of two or more.
+    noisy_labels : bool, default=False
+        Whether given labels may be wrong. By default a labelled point is answered with its label.
     folds : int, default=5
         Folds of labelled points that are held out in turn for ``cv_score_`` and the calibration; 0 for none.
     random_state : int, RandomState instance or None, default=0
@@ -95,6 +100,8 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         The class of every training point, labelled or not; what :meth:`predict` returns for them.
     unlabelled_component_ : ndarray of bool, shape (n_samples,)
         Points that no label reaches through the graph; the base network answers them alone.
+    choice_ : Choice
+        The base and the diffusion that were taken, and why; ``print`` it for one line.
     layers_, strength_, diffusion_time_ : int, float, float
         The diffusion that was used; the time is their product.
     temperature_ : float
@@ -130,12 +137,13 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         "class_balance": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left"), None],
         "class_prior": [dict, None],
         "calibration": [StrOptions({"temperature"}), None],
+        "noisy_labels": ["boolean"],
     }
 
     def __init__(
         self,
         *,
-        base: Any = "residual",
+        base: Any = "auto",
         graph: Any = "knn",
         n_neighbors: int = 12,
         bandwidth_rank: int = 6,
@@ -154,6 +162,7 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         class_balance: Any = "auto",
         class_prior: Any = None,
         calibration: str | None = "temperature",
+        noisy_labels: bool = False,
         folds: int = 5,
         random_state: Any = 0,
         engine: str = "auto",
@@ -186,6 +195,7 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         self.class_balance = class_balance
         self.class_prior = class_prior
         self.calibration = calibration
+        self.noisy_labels = noisy_labels
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, adjacency: Any = None) -> Self:
         """Fit on labelled and unlabelled points together.
@@ -228,9 +238,7 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
             items,
             held_out,
             n_classes,
-            dimension=self._graph_factor() * np.sqrt(n_classes * items.n_labelled),
             item_losses=log_losses,
-            penalties=self._balance_penalties(items),
             prior=known_shares(self.class_prior, self.classes_),
         )
         self.temperature_, self.cv_score_ = 1.0, float("nan")
@@ -241,6 +249,16 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
                 self.temperature_ = fit_temperature(answers, codes, shares)
         self.transduction_ = self.classes_[self._outputs_of_rows(nodes, X).argmax(axis=1)]
         return self
+
+    def _at_nodes(self) -> Array:
+        """The given labels where there are any; those of equal rows that contradict each other are averaged."""
+        record = self.record_
+        if self.noisy_labels:
+            return record.output
+        given = np.zeros_like(record.output)
+        np.add.at(given, (record.nodes, record.targets), record.weights)
+        total = given.sum(axis=1, keepdims=True)
+        return np.where(total > 0, given / np.where(total > 0, total, 1.0), record.output)
 
     def predict_proba(self, X: Any, *, adjacency: Any = None) -> Array:
         """Probabilities of the classes.
@@ -260,19 +278,15 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         codes = self._answer(X, adjacency).argmax(axis=1)
         return self.classes_[codes]
 
-    def _balance_penalties(self, items: Items) -> Penalties | None:
+    def _penalties(self, items: Items, weights: torch.Tensor) -> Sequence[ClassBalance | None]:
+        """Outputs whose mean strays from the smoothed proportions of the labels that each network sees."""
         n_classes, n_labelled = len(self.classes_), items.n_labelled
         share = n_classes / n_labelled if self.class_balance == "auto" else self.class_balance
         if not share:
-            return None
+            return [None] * len(weights)
         known = known_shares(self.class_prior, self.classes_)
-        membership = torch.nn.functional.one_hot(torch.as_tensor(items.targets), n_classes).float()
-
-        def penalties(weight: torch.Tensor) -> list[ClassBalance]:
-            """The smoothed proportions of the labels that each network sees."""
-            if known is not None:
-                return [ClassBalance(torch.as_tensor(known).to(weight), share)] * len(weight)
-            counts = n_labelled * (weight / weight.sum(-1, keepdim=True)) @ membership.to(weight)
-            return [ClassBalance(row, share) for row in (counts + 1.0) / (n_labelled + n_classes)]
-
-        return penalties
+        if known is not None:
+            return [ClassBalance(torch.as_tensor(known).to(weights), share)] * len(weights)
+        membership = torch.nn.functional.one_hot(torch.as_tensor(items.targets), n_classes).to(weights)
+        counts = n_labelled * (weights / weights.sum(-1, keepdim=True)) @ membership
+        return [ClassBalance(row, share) for row in (counts + 1.0) / (n_labelled + n_classes)]

@@ -22,6 +22,8 @@ Scaling = Literal["auto", "standard", "none"]
 
 # Below this share of alike columns the data mix units, and a few columns would decide every distance.
 _DOMINATED = 0.2
+# Dense columns up to which a classical base sees them all.
+_COLUMNS = 512
 # Above this width the covariance matrix costs more than a randomised decomposition.
 _WIDE = 2000
 
@@ -84,6 +86,12 @@ class FeatureMap:
                 _dense(scaled if self.components is None else scaled @ self.components) - self.offset
             ) / self.unit
         return out
+
+    def columns(self, rows: Any) -> NDArray[np.float64]:
+        """What a classical base sees: every scaled column, or the network's inputs where those are many or sparse."""
+        if self.mean is None or rows.shape[1] > _COLUMNS:
+            return self.inputs(rows)
+        return np.asarray(self.scaled(rows), np.float64)
 
     def _scaled(self, block: Any) -> Any:
         """A block of rows in double precision."""
@@ -222,6 +230,13 @@ class Domain:
         known = fingerprints(state["points"])
         return cls(fingerprints=known, features=features, graph=graph, links=joined, **state)
 
+    def graph_of(self, nodes: NDArray[np.int64]) -> Graph:
+        """The graph of some of the nodes: of their own nearest neighbours, or what a given graph says of them."""
+        if self.bandwidth is None:
+            return Graph.of(self.graph.weights[nodes][:, nodes])
+        points = self.features.scaled(self.points[nodes])
+        return PointGraph.build(points, self.cut, self.rank, tuning="pair", metric=self.metric).graph
+
     def over_leaves(self, links: Links) -> Domain:
         """The same points on a graph of shared leaves."""
         return replace(self, graph=links.joined.graph, links=links)
@@ -242,7 +257,7 @@ class Domain:
         if adjacency is not None:
             return self._weights_of_edges(adjacency, rows.shape[0])
         if self.links is not None:
-            return self.links.rows_of(self.features.inputs(rows))
+            return self.links.rows_of(self.features.columns(rows))
         if self.bandwidth is None or self.degree is None:
             return sp.csr_array((rows.shape[0], n))
         extended = PointGraph(self.graph, self.bandwidth, self.degree, self.cut, self.rank, "pair", self.metric)

@@ -88,7 +88,7 @@ def label_images(
     targets = np.full(len(files), -1, dtype=np.int64)
     targets[_positions(files, known, folder)] = codes
     features = ImageEncoder(folder, backbone, on_batch).fit_transform(files)
-    model = COINClassifier(scaling="none", random_state=seed).fit(features, targets)
+    model = COINClassifier(base="residual", scaling="none", noisy_labels=True, random_state=seed).fit(features, targets)
     given = tuple(None if code < 0 else classes[code] for code in targets)
     return ImageLabels(tuple(files), classes, model.predict_proba(features), given)
 

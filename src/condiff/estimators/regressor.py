@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import skew
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
@@ -12,12 +14,28 @@ from condiff.estimators.base import Array, BaseCOIN
 from condiff.estimators.inputs import Items, held_out_folds, unpacked, value_items, value_targets
 from condiff.model import Head
 
+# Skewness from which logarithms are taken, if they at least halve it, and the fewest values that can tell.
+_LOPSIDED, _FEWEST = 1.0, 10
+
+
+def _are_lopsided(values: Array) -> NDArray[np.bool_]:
+    """Which outputs are positive with a long tail of large values, as prices and incomes are."""
+    if len(values) < _FEWEST:
+        return np.zeros(values.shape[1], bool)
+    # Values that hardly differ have no shape.
+    usable = (values > 0).all(axis=0) & (np.ptp(values, axis=0) > 1e-6 * np.abs(values).max(axis=0))
+    found = np.zeros(values.shape[1], bool)
+    plain, bent = skew(values[:, usable], axis=0), skew(np.log(values[:, usable]), axis=0)
+    found[usable] = (plain > _LOPSIDED) & (np.abs(bent) < plain / 2)
+    return found
+
 
 class COINRegressor(RegressorMixin, BaseCOIN):  # type: ignore[misc]
     """Predict values from few labels, with a network whose output is diffused over a graph of all points.
 
     Points without a value have NaN as their target; they take part in the graph. Several outputs at once are fine, as
-    long as a row has all of them or none. The parameters are those of :class:`COINClassifier`, without its classes.
+    long as a row has all of them or none. Where values are positive with a long tail, as prices are, the base works on
+    their logarithms. The parameters are those of :class:`COINClassifier`, without its classes.
 
     Attributes
     ----------
@@ -51,11 +69,15 @@ class COINRegressor(RegressorMixin, BaseCOIN):  # type: ignore[misc]
         values, self._single = value_targets(y, weights > 0)
         labelled = ~np.isnan(values[:, 0])
         items = value_items(nodes.of_row[labelled], values[labelled], weights[labelled])
-        # The network works on values of mean zero and unit variance.
-        self._offset = np.average(items.targets, axis=0, weights=items.weights)
-        spread = np.sqrt(np.average((items.targets - self._offset) ** 2, axis=0, weights=items.weights))
+        # The base works on values of mean zero and unit variance, or on such logarithms where values are lopsided.
+        self._logarithmic = _are_lopsided(items.targets)
+        bent = self._bent(items.targets)
+        self._offset = np.average(bent, axis=0, weights=items.weights)
+        spread = np.sqrt(np.average((bent - self._offset) ** 2, axis=0, weights=items.weights))
         self._spread = np.where(spread > 0, spread, 1.0)
-        scaled = Items(items.nodes, (items.targets - self._offset) / self._spread, items.weights)
+        reach = (bent.max(axis=0) - bent.min(axis=0)) / 4
+        self._low, self._high = bent.min(axis=0) - reach, bent.max(axis=0) + reach
+        scaled = Items(items.nodes, (bent - self._offset) / self._spread, items.weights)
         held_out = held_out_folds(items, np.zeros(len(items.nodes), dtype=np.int64), self.folds)
         item = np.nonzero(held_out)[1]
         answers = self._fit(
@@ -63,12 +85,12 @@ class COINRegressor(RegressorMixin, BaseCOIN):  # type: ignore[misc]
             scaled,
             held_out,
             values.shape[1],
-            dimension=self._graph_factor() * np.sqrt(items.n_labelled),
             item_losses=lambda answers, item: ((answers - scaled.targets[item]) ** 2).mean(axis=1),
         )
         self.cv_score_ = float("nan")
         if len(item):
-            self.cv_score_ = float(r2_score(scaled.targets[item], answers, sample_weight=scaled.weights[item]))
+            held_out_values = self._values(answers)
+            self.cv_score_ = float(r2_score(items.targets[item], held_out_values, sample_weight=items.weights[item]))
         self.transduction_ = self.values_of(self._outputs_of_rows(nodes, X))
         return self
 
@@ -78,8 +100,17 @@ class COINRegressor(RegressorMixin, BaseCOIN):  # type: ignore[misc]
 
     def values_of(self, outputs: Array) -> Array:
         """Outputs on the scale of the targets."""
-        values = outputs * self._spread + self._offset
+        values = self._values(outputs)
         return values[:, 0] if self._single else values
+
+    def _bent(self, values: Array) -> Array:
+        return np.where(self._logarithmic, np.log(np.where(self._logarithmic, values, 1.0)), values)
+
+    def _values(self, outputs: Array) -> Array:
+        values = outputs * self._spread + self._offset
+        # A logarithm that is off by little is a value that is off by much: none goes far past what was seen.
+        inside = np.clip(values, self._low, self._high)
+        return np.where(self._logarithmic, np.exp(np.where(self._logarithmic, inside, 0.0)), values)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -22,7 +22,7 @@ from condiff.diffusion import Diffusion
 from condiff.diffusion.readout import ReadOut
 from condiff.encoders import TableEncoder
 from condiff.errors import InvalidFileError, InvalidInputError
-from condiff.estimators.blended import Affine
+from condiff.estimators.blended import Affine, Choice
 from condiff.estimators.domain import Domain
 from condiff.files import atomic_folder, read_sealed, sha256, write_sealed
 from condiff.model import COIN, Head
@@ -153,6 +153,7 @@ class Saveable(BaseEstimator):  # type: ignore[misc]
     record_: FitRecord
     encoder_: TableEncoder | None
     base_: Base | None
+    choice_: Choice
     readout_: ReadOut | Affine | None
     n_features_in_: int
     feature_names_in_: NDArray[Any]
@@ -192,6 +193,7 @@ class Saveable(BaseEstimator):  # type: ignore[misc]
         fitted["record_"] = vars(self.record_)
         fitted["encoder_"] = None if self.encoder_ is None else self.encoder_.to_state()
         fitted["base_"] = None if self.base_ is None else self.base_.to_dict()
+        fitted["choice_"] = self.choice_.to_dict()
         fitted["readout_"] = None if self.readout_ is None else vars(self.readout_)
         return fitted
 
@@ -203,6 +205,7 @@ class Saveable(BaseEstimator):  # type: ignore[misc]
         encoder = state.pop("encoder_")
         self.encoder_ = None if encoder is None else TableEncoder.from_state(encoder)
         base, read = state.pop("base_"), state.pop("readout_")
+        self.choice_ = Choice.from_dict(state.pop("choice_"))
         self.base_ = None if base is None else Base.from_dict(base)
         self.readout_ = None if read is None else (ReadOut if self._head == "softmax" else Affine)(**read)
         self.models_ = []

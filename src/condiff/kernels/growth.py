@@ -99,7 +99,8 @@ def grow(
                     for output in range(n_outputs):
                         above = here[output] - below[output]
                         gain += below[output] ** 2 / weight + above**2 / (total - weight)
-                    if gain > best:
+                    # Equal gains differ by rounding, which may not choose: the column that came first stays.
+                    if gain > best + 1e-9 * abs(best):
                         best, best_column, best_threshold = gain, column, split
                 if tried >= n_tried and best_column >= 0:
                     break

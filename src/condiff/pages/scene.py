@@ -201,7 +201,7 @@ def example_scene(name: str, points: int = 600, *, layout: Layout = "auto", seed
         labels[generator.choice(np.flatnonzero(y == code), _LABELS[name], replace=False)] = code
     # Trained through a diffusion of middling length, the network alone still has something left to be put right.
     layers: Any = "auto" if name == "digits" else 300
-    model = COINClassifier(folds=0, layers=layers).fit(X, labels)
+    model = COINClassifier(base="residual", folds=0, layers=layers).fit(X, labels)
     names = [f"digit number {row + 1}" for row in range(len(y))] if name == "digits" else None
     if name != "digits":
         model.classes_ = np.array(["upper", "lower"] if name == "moons" else ["outer", "inner"])
@@ -223,7 +223,7 @@ def table_scene(path: Path, target: str, *, layout: Layout = "auto", seed: int =
         raise InvalidInputError(f"the explorer tells {MOST_CLASSES} classes apart; {target!r} has {len(classes)}")
     encoder = TableEncoder(drop=[target])
     X = EncodedTable(table, encoder.fit(table)) if table.matrix is None else table.matrix
-    model = COINClassifier(random_state=seed).fit(X, codes)
+    model = COINClassifier(base="residual", random_state=seed).fit(X, codes)
     model.classes_ = np.array([str(label) for label in classes], dtype=object)
     names = [str(name) for name in row_names(table, table.id_column([target]))]
     places = _embedding(path, table.n_rows) if path.suffix.lower() == ".npz" else None

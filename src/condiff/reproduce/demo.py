@@ -28,8 +28,8 @@ def _methods() -> dict[str, ClassifierMixin]:
     # Without folds the fit is several times faster. They serve the probabilities, and may shorten the diffusion where
     # held-out labels favour it, which they hardly do on the digits; benchmarks/defaults.py has the plain defaults.
     return {
-        "COIN": COINClassifier(folds=0),
-        "network alone": COINClassifier(layers=0, folds=0),
+        "COIN": COINClassifier(base="residual", folds=0),
+        "network alone": COINClassifier(base="residual", layers=0, folds=0),
         "LabelSpreading": LabelSpreading(kernel="knn", n_neighbors=7, alpha=0.99, max_iter=100),
         "LabelPropagation": LabelPropagation(kernel="knn", n_neighbors=7, max_iter=1000),
         "nearest neighbour": KNeighborsClassifier(1),
@@ -81,10 +81,12 @@ def run_job(job: Job) -> list[Run]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # scikit-learn's solvers count even if they have not converged
         if job.times:
-            chosen = COINClassifier(folds=0).fit(X, labels)
+            chosen = COINClassifier(base="residual", folds=0).fit(X, labels)
             for time in TIMES:
                 layers = round(time * chosen.layers_)
-                model = COINClassifier(layers=layers, strength=chosen.strength_, folds=0).fit(X, labels)
+                model = COINClassifier(base="residual", layers=layers, strength=chosen.strength_, folds=0).fit(
+                    X, labels
+                )
                 runs.append(Run("COIN", job.labels, job.draw, _accuracy(model.transduction_, y, hidden), time))
             return runs
         for name, model in _methods().items():

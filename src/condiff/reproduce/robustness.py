@@ -66,7 +66,7 @@ def certified_curve(method: str, noise: float, protocol: Protocol) -> dict[str, 
     layers, with_noise = METHODS[method]
     if with_noise:
         fit_on, labels = with_noisy_copies(fit_on, labels, noise, protocol.seed)
-    model = COINClassifier(layers=layers, folds=0).fit(fit_on, labels)
+    model = COINClassifier(base="residual", layers=layers, folds=0).fit(fit_on, labels)
     smoothed = SmoothedClassifier(
         model,
         noise,

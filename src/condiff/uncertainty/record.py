@@ -27,6 +27,8 @@ class FitRecord:
         Nodes that some label reaches through the graph; the others keep the base's output.
     nodes, targets
         Node and target of every labelled item: a class code, or values on the scale of the output.
+    weights
+        How much each of them counts.
     held_out
         The items that folds held out, in the order of ``answers``.
     answers
@@ -39,5 +41,6 @@ class FitRecord:
     reached: NDArray[np.bool_]
     nodes: NDArray[np.int64]
     targets: NDArray[Any]
+    weights: Array
     held_out: NDArray[np.int64]
     answers: Array

@@ -33,7 +33,9 @@ _NEW = 10_000
 def coin(points: Points) -> dict[str, Any]:
     """Neighbours, graph, fit and answers for new points, each with its time."""
     seconds: dict[str, float] = {}
-    model = estimators.COINClassifier(layers=LAYERS, n_neighbors=N_NEIGHBORS, bandwidth_rank=BANDWIDTH_RANK)
+    model = estimators.COINClassifier(
+        base="residual", layers=LAYERS, n_neighbors=N_NEIGHBORS, bandwidth_rank=BANDWIDTH_RANK
+    )
     fresh = make_points(len(points.x) + _NEW)
     new_x, new_labels = fresh.x[-_NEW:].copy(), fresh.labels[-_NEW:]
     del fresh
