@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -95,6 +97,27 @@ def test_an_interruption_says_so(
     assert [path.name for path in flowers.parent.iterdir()] == ["flowers.csv"]
 
 
+def test_ctrl_c_stops_a_fit_that_reports_its_progress(flowers: Path) -> None:
+    # The fit is replaced by one that never ends; all else is the command as it is, in a process of its own.
+    program = (
+        "import sys, time\n"
+        "from condiff.cli import app, fit, output\n"
+        "output._BEAT = 0.05\n"
+        "fit._fit = lambda *_: time.sleep(100)\n"
+        f"sys.argv = {['condiff', 'fit', str(flowers), '--target', 'species', '--out', str(flowers.with_name('m'))]}\n"
+        "app.main()"
+    )
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        assert running.stderr.readline().startswith("fitting 150 rows ... ")
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=100)
+    assert (running.returncode, out) == (130, "")
+    assert err.splitlines()[-1] == "condiff: error: stopped; nothing was written"
+    assert [path.name for path in flowers.parent.iterdir()] == ["flowers.csv"]
+
+
 HEAVY = ("torch", "sklearn", "scipy", "pandas", "pyarrow")
 
 
@@ -110,6 +133,10 @@ HEAVY = ("torch", "sklearn", "scipy", "pandas", "pyarrow")
         ["fit", "one.csv", "--target", "y", "--out", "m"],
         ["predict", "nowhere", "flowers.csv", "--out", "a.csv"],
         ["predict", "flowers.csv", "flowers.csv", "--out", "flowers.csv"],
+        ["predict", "model", "flowers.csv", "--out", "a.csv"],
+        ["predict", "model", "broken.csv", "--out", "a.csv"],
+        ["fit", "days.csv", "--target", "y", "--out", "m"],
+        ["fit", "flowers.csv", "--target", "species", "--out", "model"],
         ["fit", "--colour"],
     ],
     ids=lambda arguments: " ".join(arguments[:4]),
@@ -118,6 +145,11 @@ def test_an_error_in_the_input_imports_nothing_large(flowers: Path, arguments: l
     (flowers.parent / "broken.csv").write_text("a,y\n1\n")
     (flowers.parent / "infinite.csv").write_text("a,y\n1,u\ninf,v\n2,u\n")
     (flowers.parent / "one.csv").write_text("a,y\n1,u\n2,u\n")
+    (flowers.parent / "days.csv").write_text("a,y\n1,2024-01-01\n2,2024-01-02\n")
+    (flowers.parent / "model").mkdir()
+    column = {"$dict": {"name": "colour", "type": "category"}}
+    state = {"encoder_": {"$dict": {"columns": [column]}}}
+    (flowers.parent / "model" / "model.json").write_text(json.dumps({"state": {"$dict": state}, "metadata": None}))
     program = (
         "import sys, atexit\n"
         f"atexit.register(lambda: print([name for name in {HEAVY} if name in sys.modules]))\n"

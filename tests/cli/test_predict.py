@@ -124,13 +124,21 @@ def test_regression_writes_values(condiff: Run, tmp_path: Path) -> None:
     result = condiff("predict", tmp_path / "model", table, "--out", tmp_path / "answers.csv")
     assert result.code == 0
     assert "150 rows: values from" in result.out
+    outside = sum(
+        not float(row["low"]) <= float(row["given"]) <= float(row["high"])
+        for row in read_rows(tmp_path / "answers.csv")
+        if row["given"]
+    )
+    said = f"; the model disagrees with {outside} of them" if outside else ", and the model agrees"
+    assert f"50 labels were given and are kept{said}" in result.out
     answers = read_rows(tmp_path / "answers.csv")
     assert list(answers[0]) == ["id", "value", "low", "high", "given", "model_says"]
     model = load(tmp_path / "model").transduction_.tolist()
     for row, said, true in zip(answers, model, truth, strict=True):
         given = row["given"] != ""
-        assert float(row["value"]) == (true if given else said)
-        assert (float(row["given"]), float(row["model_says"])) == (true, said) if given else row["model_says"] == ""
+        assert float(row["value"]) == (true if given else pytest.approx(said, rel=1e-7))
+        assert float(row["model_says"]) == pytest.approx(said, rel=1e-7) if given else row["model_says"] == ""
+        assert row["given"] == (str(true) if given else "")
         assert float(row["low"]) < said < float(row["high"])
     held = [float(row["low"]) <= true <= float(row["high"]) for row, true in zip(answers, truth, strict=True)]
     assert np.mean(held) > 0.8

@@ -72,7 +72,7 @@ def command(
     _write({**{_free(name, answers): values for name, values in columns.items()}, **answers}, out)
     summary: dict[str, Any] = {"rows": table.n_rows, "out": str(out), "notes": notes}
     summary["given"] = 0 if given is None else int(observed(given).sum())
-    summary["disagreeing"] = sum(value is not None for value in answers.get("model_says", []))
+    summary["disagreeing"] = _disagreeing(answers)
     if isinstance(fitted, COINClassifier):
         line = _class_summary(summary, answers)
     else:
@@ -84,8 +84,9 @@ def command(
         return
     console.print(line, markup=False)
     if summary["given"]:
-        disagree = f"; the model disagrees with {summary['disagreeing']} of them (model_says)"
-        console.print(f"{summary['given']} labels were given and are kept{disagree}", markup=False)
+        other = summary["disagreeing"]
+        opinion = f"; the model disagrees with {other} of them (model_says)" if other else ", and the model agrees"
+        console.print(f"{summary['given']} labels were given and are kept{opinion}", markup=False)
     for remark in notes:
         console.print(f"note: {remark}", markup=False)
     console.print(f"written to {out}", markup=False)
@@ -191,16 +192,26 @@ def _class_columns(
 def _value_columns(
     values: NDArray[np.float64], margin: float | None, given: NDArray[Any] | None
 ) -> dict[str, list[Any]]:
+    values = np.array([float(f"{value:.8g}") for value in values])  # more digits would only be hard to read
     columns: dict[str, list[Any]] = {"value": values.tolist()}
     if margin is not None:
-        columns["low"] = (values - margin).tolist()
-        columns["high"] = (values + margin).tolist()
+        columns["low"] = [float(f"{value:.8g}") for value in values - margin]
+        columns["high"] = [float(f"{value:.8g}") for value in values + margin]
     if given is not None and given.dtype != object:
         known = ~np.isnan(given)
         columns["value"] = np.where(known, given, values).tolist()
         columns["given"] = [value if there else None for value, there in zip(given.tolist(), known, strict=True)]
         columns["model_says"] = [said if there else None for said, there in zip(values.tolist(), known, strict=True)]
     return columns
+
+
+def _disagreeing(answers: dict[str, list[Any]]) -> int:
+    """How many labels that were given the model would not have given; of values, those outside of the interval."""
+    said, given = answers.get("model_says", []), answers.get("given", [])
+    if "low" not in answers:
+        return sum(value is not None for value in said) if "label" in answers else 0
+    limits = zip(given, answers["low"], answers["high"], strict=False)
+    return sum(own is not None and not low <= own <= high for own, low, high in limits)
 
 
 def _plain(value: Any) -> Any:

@@ -20,8 +20,8 @@ Search = Literal["auto", "exact", "faiss"]
 
 # One block of distances; larger ones only leave the processor's caches.
 BLOCK_BYTES = 32 * 2**20
-# Below this, exact blocks of matrix products are faster than building an index.
-FAISS_FROM = 50_000
+# Below so many points, exact blocks of matrix products are faster than building an index; wider ones are sooner slow.
+FAISS_FROM, _WIDE = 50_000, 128
 # Rows that are checked at a time.
 _CHECKED = 65_536
 
@@ -68,7 +68,7 @@ def nearest(
         ``cosine`` is the Euclidean distance of rows scaled to length one.
     search
         ``exact`` compares all pairs block by block, ``faiss`` uses an inverted-file index, ``auto`` takes faiss for
-        dense data past 50,000 points when it is installed.
+        dense data past 50,000 points, or fewer where these have more than 128 columns, when it is installed.
     recall
         For faiss, the share of the true neighbours to be found, above 0 and at most 1; the result has the share that
         was found on a sample of points.
@@ -91,7 +91,8 @@ def nearest(
         if not dense:
             raise InvalidInputError("faiss searches dense points only; use search='exact' for sparse ones")
         raise MissingDependencyError("search='faiss' needs faiss: pip install 'condiff[knn]'")
-    if search == "faiss" or (search == "auto" and dense and installed and n > FAISS_FROM):
+    many = n > FAISS_FROM or n * n * base.shape[1] > FAISS_FROM * FAISS_FROM * _WIDE
+    if search == "faiss" or (search == "auto" and dense and installed and many):
         return _approximate(base, None if itself else asked, k, recall)
     return _exact(base, asked, k, itself)
 
