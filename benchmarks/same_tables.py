@@ -4,7 +4,8 @@
 
 Columns of two tables are paired where nearly all values of one occur in the other, and rows are then looked up over the
 paired columns together. What is printed was read once by eye, and written down in
-`condiff.reproduce.datasets.ordinary_tables`: few distinct rows over few columns are found in any table of small numbers.
+`condiff.reproduce.datasets.ordinary_tables`: a few rows
+over few columns are found in any table of small numbers, and led7digit, of seven lights, is known by its name.
 """
 
 from __future__ import annotations
