@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cached_property
 from importlib import import_module
@@ -22,7 +22,7 @@ import numpy as np
 from condiff.errors import InvalidInputError
 from condiff.reproduce.baselines.method import Method
 from condiff.reproduce.baselines.registry import Registry
-from condiff.reproduce.memory import peak_memory
+from condiff.reproduce.memory import Peak, peak_memory
 from condiff.reproduce.rows import Row
 from condiff.reproduce.runs import NO_CONDITION, Condition, Key, Run
 
@@ -146,6 +146,8 @@ class Protocol(ABC):
     metrics: ClassVar[tuple[str, ...]]
     #: Those of them that the command prints; all of them by default.
     on_screen: ClassVar[tuple[str, ...]] = ()
+    #: Whether the peak of memory is measured, which takes a tenth of a second: more than some runs.
+    watches_memory: ClassVar[bool] = True
 
     @abstractmethod
     def cases(self, options: Any) -> Iterable[tuple[Case, Mapping[int, Any]]]:
@@ -248,7 +250,7 @@ class Job:
 
     def run(self) -> Run:
         """Solve and measure."""
-        with peak_memory() as peak:
+        with peak_memory() if self.protocol.watches_memory else nullcontext(Peak()) as peak:
             outcome: Outcome = self.solve()
         metrics = self.protocol.measure(self, outcome)
         return self.key.run(metrics, epochs=outcome.epochs, seconds=outcome.seconds, memory_mb=peak.megabytes)

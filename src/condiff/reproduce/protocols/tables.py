@@ -180,6 +180,7 @@ class Tables(Protocol):
         *(f"rank_{name}" for name in comparison.RANKED),
         "seconds",
     )
+    watches_memory = False
     on_screen = ("accuracy", "balanced_accuracy", "r2")
 
     def cases(self, options: TablesOptions) -> list[tuple[Case, dict[int, Split]]]:
