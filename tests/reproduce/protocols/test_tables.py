@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import balanced_accuracy_score, log_loss, r2_score
 
-from condiff.errors import InvalidInputError
+from condiff.errors import InvalidInputError, MissingDependencyError
 from condiff.reproduce import protocol
+from condiff.reproduce.baselines.tables import REGISTRY
 from condiff.reproduce.baselines.tables.method import Outcome
 from condiff.reproduce.protocols import tables
 from condiff.reproduce.runner import sweep
@@ -154,3 +155,22 @@ def test_bad_options() -> None:
         _ = options(tables="sk-wines").chosen_tables
     with pytest.raises(InvalidInputError, match="no table is left"):
         tables.Tables().cases(options(tables="reg-tips", target="classes"))
+
+
+def test_methods_that_are_not_installed_are_left_out_or_refused(made_up, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = REGISTRY.get("TabPFN")
+    monkeypatch.setattr(kind, "missing", classmethod(lambda cls: "it needs its weights"))
+    found = tables.Tables()
+    assert found.notes(options(method="peers")) == ["TabPFN is left out: it needs its weights"]
+    names = options(method="peers").chosen_methods
+    assert "LDA" in names and "TabPFN" not in names and not any(name.startswith("COIN") for name in names)
+    assert found.notes(options(method="LR")) == []
+    with pytest.raises(MissingDependencyError, match="TabPFN cannot run: it needs its weights"):
+        found.notes(options(method="LR,tabpfn"))
+
+
+def test_a_method_with_limits_skips_tables_that_are_too_large(made_up) -> None:
+    made_up["py-two"] = tables.Encoded(np.zeros((120, 101)), made_up["py-two"].target, 2, "d")
+    jobs = tables.Tables().jobs(options(method="TabPFN,LR"))
+    assert {job.case.dataset for job in jobs if job.name == "TabPFN"} == {"py-three"}
+    assert {job.case.dataset for job in jobs if job.name == "LR"} == {"py-two", "py-three"}
