@@ -232,3 +232,17 @@ def test_what_made_a_run_is_kept_beside_it(tmp_path):
     connection.close()
     assert json.loads(made) == MADE
     assert identity == "data/split"
+
+
+def test_stores_are_joined_and_a_run_of_both_stays_the_first(tmp_path):
+    with Store(tmp_path / "one.sqlite") as one, Store(tmp_path / "two.sqlite") as two:
+        one.add(_key(_run()), _run(accuracy=80.0), MADE)
+        two.add(_key(_run()), _run(accuracy=10.0), MADE)
+        two.add(_key(_run(split=1)), _run(split=1, accuracy=70.0), MADE | {"date": "2026-02-02"})
+    with Store(tmp_path / "one.sqlite") as one:
+        assert one.join(tmp_path / "two.sqlite") == 1
+        assert one.join(tmp_path / "two.sqlite") == 0
+        assert [run.metrics["accuracy"] for run in one.runs()] == [80.0, 70.0]
+        assert [(each["date"], each["runs"]) for each in one.makers()] == [("2026-01-01", 1), ("2026-02-02", 1)]
+    with Store(tmp_path / "two.sqlite") as two:
+        assert len(two) == 2

@@ -40,6 +40,10 @@ _SCHEMA = (
     """,
 )
 _COLUMNS = "task, dataset, condition, method, settings, split, init, metrics, epochs, seconds, memory_mb"
+_INSERT = (
+    f"INSERT OR IGNORE INTO runs (key, {_COLUMNS}, identity, maker) "
+    f"VALUES ({', '.join('?' * 13)}, (SELECT id FROM makers WHERE made = ?))"
+)
 # Marks the file as one of ours, and its layout.
 _APPLICATION, _LAYOUT = 0x434F4E44, 2
 
@@ -175,12 +179,25 @@ class Store:
         with self._errors():
             # A maker without runs, left by a kill between the two, is harmless.
             self._connection.execute("INSERT OR IGNORE INTO makers (made) VALUES (?)", (maker,))
-            cursor = self._connection.execute(
-                f"INSERT OR IGNORE INTO runs (key, {_COLUMNS}, identity, maker) "
-                f"VALUES ({', '.join('?' * 13)}, (SELECT id FROM makers WHERE made = ?))",
-                row,
-            )
+            cursor = self._connection.execute(_INSERT, row)
         return cursor.rowcount == 1
+
+    def join(self, other: Path | str) -> int:
+        """Add the runs of another store, made on another machine or at another time; how many were new."""
+        before = len(self)
+        with Store.snapshot(other) as found, self._errors():
+            makers = dict(found._connection.execute("SELECT id, made FROM makers"))
+            rows = found._connection.execute(f"SELECT key, {_COLUMNS}, identity, maker FROM runs").fetchall()
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                for made in makers.values():
+                    self._connection.execute("INSERT OR IGNORE INTO makers (made) VALUES (?)", (made,))
+                self._connection.executemany(_INSERT, [(*row, makers[maker]) for *row, maker in rows])
+                self._connection.execute("COMMIT")
+            except BaseException:
+                self._connection.execute("ROLLBACK")
+                raise
+        return len(self) - before
 
     def find(self, keys: Iterable[Key]) -> dict[str, Run]:
         """The stored runs of these keys, by digest."""
