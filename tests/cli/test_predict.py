@@ -130,7 +130,7 @@ def test_regression_writes_values(condiff: Run, tmp_path: Path) -> None:
         if row["given"]
     )
     said = f"; the model disagrees with {outside} of them" if outside else ", and the model agrees"
-    assert f"50 labels were given and are kept{said}" in result.out
+    assert f"50 labels given and kept{said}" in result.out
     answers = read_rows(tmp_path / "answers.csv")
     assert list(answers[0]) == ["id", "value", "low", "high", "given", "model_says"]
     model = load(tmp_path / "model").transduction_.tolist()
@@ -302,7 +302,7 @@ def test_given_labels_stay_and_disagreement_shows(condiff: Run, fitted: Path, tm
     rows[-1]["species"] = "rose"
     table = write_rows(tmp_path / "t.csv", rows)
     result = condiff("predict", fitted / "model", table, "--out", tmp_path / "a.csv")
-    assert "22 labels were given and are kept; the model disagrees with" in result.out
+    assert "22 labels given and kept; the model disagrees with" in result.out
     answers = {row["id"]: row for row in read_rows(tmp_path / "a.csv")}
     for row in rows:
         answer = answers[str(row["id"])]
@@ -315,6 +315,34 @@ def test_given_labels_stay_and_disagreement_shows(condiff: Run, fitted: Path, tm
     assert float(answers[str(wrong["id"])]["confidence"]) < 0.5
     assert answers[str(rows[-1]["id"])]["confidence"] == ""
     assert answers[str(rows[-1]["id"])]["model_says"] in KINDS
+
+
+def test_labels_that_the_model_does_not_know_are_kept_and_counted(condiff: Run, fitted: Path, tmp_path: Path) -> None:
+    rows = [{**row, "species": "rose" if number < 2 else ""} for number, row in enumerate(flower_rows())]
+    table = write_rows(tmp_path / "t.csv", rows)
+    result = condiff("predict", fitted / "model", table, "--out", tmp_path / "a.csv")
+    assert "note: 'species': 2 labels that the model has not learned ('rose')" in result.out
+    answers = read_rows(tmp_path / "a.csv")
+    assert [answers[0][name] for name in ("label", "confidence", "given")] == ["rose", "", "rose"]
+    assert answers[0]["model_says"] in KINDS
+
+
+def test_answers_are_not_written_into_the_model(condiff: Run, fitted: Path) -> None:
+    failed = condiff("predict", fitted / "model", fitted / "flowers.csv", "--out", fitted / "model" / "sub" / "a.csv")
+    failed.assert_failed("is within the model, which a new fit replaces: choose another folder")
+
+
+def test_dates_of_a_table_that_was_saved_again(condiff: Run, tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = [
+        {"day": f"{1 + i % 28:02}/{1 + i // 28:02}/2024", "kind": "ab"[i > 25]} for i in range(50)
+    ]
+    table = write_rows(tmp_path / "t.csv", rows)
+    assert condiff("fit", table, "--target", "kind", "--out", tmp_path / "m", "--layers", 1).code == 0
+    frame = pd.read_csv(table).assign(day=lambda rows: pd.to_datetime(rows["day"], dayfirst=True))
+    frame.to_csv(tmp_path / "again.csv", index=False)
+    for name in ("t.csv", "again.csv"):
+        assert condiff("predict", tmp_path / "m", tmp_path / name, "--out", tmp_path / f"a-{name}").code == 0
+    assert (tmp_path / "a-t.csv").read_text() == (tmp_path / "a-again.csv").read_text()
 
 
 def test_chosen_columns_and_all_columns(condiff: Run, fitted: Path, tmp_path: Path) -> None:

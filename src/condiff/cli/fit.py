@@ -26,7 +26,7 @@ from condiff.cli.inputs import (
     open_data,
     row_index,
 )
-from condiff.cli.output import console, print_json, typed, working
+from condiff.cli.output import console, counted, print_json, typed, working
 from condiff.encoders.columns import DroppedColumn, learn_columns
 from condiff.errors import InvalidInputError
 from condiff.readers.targets import Label, class_slips, encode_classes, infer_task, regression_values
@@ -64,7 +64,7 @@ def command(
     edges: Annotated[Path | None, typer.Option(metavar="FILE", help=EDGES_HELP)] = None,
     base: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="What answers before the diffusion: residual (the paper's) or blend."),
+        typer.Option(metavar="NAME", help="What answers before the diffusion: auto, residual (the paper's), blend."),
     ] = None,
     graph: Annotated[
         str | None, typer.Option(metavar="NAME", help="How rows are joined: knn, to the nearest; or see --edges.")
@@ -88,8 +88,8 @@ def command(
 ) -> None:
     """Learn from a table of which only a few rows are labelled.
 
-    Rows whose target is empty take part: the model diffuses its answers over a graph of all rows. Numbers, dates and
-    categories are encoded, missing values filled and flagged, ids left out; what was done is printed.
+    Rows whose target is empty take part: the model diffuses its answers over a graph of all rows.
+    Numbers, dates and categories are encoded, missing values filled and flagged, ids left out; what was done is printed.
 
     Example: [bold]condiff fit flowers.csv --target species --out flowers-model[/bold]
     """
@@ -283,7 +283,7 @@ def _diffusion_line(model: COINClassifier | COINRegressor) -> str:
 
     if not model.layers_:
         return "none: the base answers alone"
-    steps = f"{model.layers_} layers of {model.strength_:.3g}, time {model.diffusion_time_:.3g}"
+    steps = f"{counted(model.layers_, 'layer')} of {model.strength_:.3g}, time {model.diffusion_time_:.3g}"
     # The whole certificate, with its eigenvalue, is worth its time only past this limit.
     largest = max_diagonal(model.graph_.laplacian())
     if model.strength_ * largest > 1 + 1e-6:

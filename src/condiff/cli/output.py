@@ -87,6 +87,11 @@ def check_out(out: Path, *inputs: Path, suffixes: Sequence[str] = ()) -> None:
             raise InvalidInputError(f"--out {out} is also an input, which would be lost: choose another name")
 
 
+def counted(number: int, what: str) -> str:
+    """``1 row``, ``2 rows``."""
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
 def progress(items: Iterable[Item], total: int, label: str) -> Iterator[Item]:
     """Iterate with a progress bar on a terminal, and with about ten plain lines otherwise."""
     if sys.stderr.isatty():

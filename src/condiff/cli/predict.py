@@ -14,10 +14,11 @@ import typer
 from numpy.typing import NDArray
 
 from condiff.cli.inputs import DATA_HELP, EDGES_HELP, FitFacts, half_width, id_columns, open_data, peek, row_index
-from condiff.cli.output import check_out, console, print_json, working
+from condiff.cli.output import check_out, console, counted, print_json, working
 from condiff.encoders.columns import require_columns
 from condiff.errors import InvalidInputError
 from condiff.files import atomic_path
+from condiff.readers.cells import listed
 from condiff.readers.targets import observed
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ def command(
     """
     check_out(out, data, *([edges] if edges else []), suffixes=(".csv", ".parquet"))
     facts, read = peek(model)
+    if model.resolve() in out.resolve().parents:
+        raise InvalidInputError(f"--out {out} is within the model, which a new fit replaces: choose another folder")
     table, edge_file = open_data(data, edges)
     if table.matrix is None:
         require_columns(read, table)
@@ -64,6 +67,8 @@ def command(
         raise InvalidInputError(f"{model} answers {outputs.shape[1]} values per row: use condiff.load in Python")
     columns = _row_columns(table, ids, keep_columns, facts.target)
     given = _given(table, facts)
+    if given is not None and isinstance(fitted, COINClassifier):
+        notes += _unknown_labels(given, fitted.classes_.tolist(), facts.target)
     answers = (
         _class_columns(outputs, fitted.classes_.tolist(), given)
         if isinstance(fitted, COINClassifier)
@@ -78,7 +83,7 @@ def command(
     else:
         found = np.array(answers["value"])
         summary["mean"] = float(found.mean())
-        line = f"{table.n_rows} rows: values from {found.min():.4g} to {found.max():.4g}, mean {found.mean():.4g}"
+        line = f"{counted(len(found), 'row')}: values from {found.min():.4g} to {found.max():.4g}, mean {found.mean():.4g}"
     if json:
         print_json([summary])
         return
@@ -86,7 +91,7 @@ def command(
     if summary["given"]:
         other = summary["disagreeing"]
         opinion = f"; the model disagrees with {other} of them (model_says)" if other else ", and the model agrees"
-        console.print(f"{summary['given']} labels were given and are kept{opinion}", markup=False)
+        console.print(f"{counted(summary['given'], 'label')} given and kept{opinion}", markup=False)
     for remark in notes:
         console.print(f"note: {remark}", markup=False)
     console.print(f"written to {out}", markup=False)
@@ -150,6 +155,16 @@ def _given(table: Table, facts: FitFacts) -> NDArray[Any] | None:
         return None
     values = table.labels(facts.target, facts.unlabelled)
     return values if values is not None and observed(values).any() else None
+
+
+def _unknown_labels(given: NDArray[Any], classes: list[Any], target: str) -> list[str]:
+    """Labels in the table that the model has not learned, as a note."""
+    known = set(map(str, classes))
+    unknown = Counter(word for value in given[observed(given)].tolist() if (word := str(_plain(value))) not in known)
+    if not unknown:
+        return []
+    shown = listed([word for word, _ in unknown.most_common(3)], 3)
+    return [f"{target!r}: {counted(unknown.total(), 'label')} that the model has not learned ({shown})"]
 
 
 def _row_columns(table: Table, ids: Sequence[str], keep: bool, target: str) -> dict[str, list[Any]]:
@@ -223,7 +238,7 @@ def _class_summary(summary: dict[str, Any], answers: dict[str, list[Any]]) -> st
     summary["labels"] = {label: counts[label] for label in sorted(counts)}
     summary["below_half"] = sum(value is not None and value < 0.5 for value in answers["confidence"])
     shown = ", ".join(f"{label} {count}" for label, count in summary["labels"].items())
-    return f"{summary['rows']} rows: {shown}; {summary['below_half']} with a confidence below one half"
+    return f"{counted(summary['rows'], 'row')}: {shown}; {summary['below_half']} with a confidence below one half"
 
 
 def _write(columns: dict[str, list[Any]], out: Path) -> None:

@@ -255,7 +255,11 @@ class DateForm:
         return self.order in _PATTERNS
 
     def _cell(self, cell: str) -> float | None:
-        return math.nan if cell in self.words or cell.lower() in NO_VALUE else days(cell, self.order)
+        if cell in self.words or cell.lower() in NO_VALUE:
+            return math.nan
+        found = days(cell, self.order)
+        # A program that has saved the table again writes 2024-12-31, which is the same in any order.
+        return days(cell) if found is None and self.order != "time of day" else found
 
 
 def date_form(text: Text, order: str | None = None) -> DateForm | None:
