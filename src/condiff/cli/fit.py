@@ -89,7 +89,7 @@ def command(
     """Learn from a table of which only a few rows are labelled.
 
     Rows whose target is empty take part: the model diffuses its answers over a graph of all rows.
-    Numbers, dates and categories are encoded, missing values filled and flagged, ids left out; what was done is printed.
+    Numbers, dates and categories are encoded, missing values filled and flagged, ids left out; it prints what it did.
 
     Example: [bold]condiff fit flowers.csv --target species --out flowers-model[/bold]
     """

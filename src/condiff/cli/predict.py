@@ -83,7 +83,9 @@ def command(
     else:
         found = np.array(answers["value"])
         summary["mean"] = float(found.mean())
-        line = f"{counted(len(found), 'row')}: values from {found.min():.4g} to {found.max():.4g}, mean {found.mean():.4g}"
+        line = (
+            f"{counted(len(found), 'row')}: values from {found.min():.4g} to {found.max():.4g}, mean {found.mean():.4g}"
+        )
     if json:
         print_json([summary])
         return
