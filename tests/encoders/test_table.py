@@ -263,6 +263,35 @@ def test_a_table_decides_what_a_comma_means() -> None:
     ]
 
 
+def test_bounds_among_numbers_are_numbers_and_bounds_alone_are_categories() -> None:
+    encoder = TableEncoder().fit({"dose": ["<0.5", "0.7", "1.2", "> 9", "3"]})
+    assert "bounds such as '<0.5' are read as the number" in str(encoder.describe()[0])
+    np.testing.assert_array_equal(
+        encoder.transform({"dose": ["<0.5", "≥9", "1.2"]}), encoder.transform({"dose": ["0.5", "9", "1.2"]})
+    )
+    income = TableEncoder().fit({"income": ["<=50K", ">50K", "<=50K", ">50K"]})
+    assert names(income) == ["income=<=50K", "income=>50K"]
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "parquet"])
+def test_categories_stay_categories_even_where_they_are_numbers(tmp_path: Path, library: str) -> None:
+    codes = [number % 3 for number in range(30)]
+    frame: Any = pd.DataFrame({"ward": pd.Categorical(codes)})
+    if library == "polars":
+        frame = pl.DataFrame({"ward": pl.Series(list(map(str, codes)), dtype=pl.Categorical)})
+    elif library == "parquet":
+        frame.to_parquet(tmp_path / "t.parquet")
+        frame = read_table(tmp_path / "t.parquet")
+    encoder = TableEncoder().fit(frame)
+    assert names(encoder) == ["ward=0", "ward=1", "ward=2"]
+    np.testing.assert_array_equal(dense(encoder, frame), dense(encoder, {"ward": codes}))
+
+
+def test_a_lazy_frame_is_to_be_collected() -> None:
+    with pytest.raises(InvalidInputError, match=r"a lazy frame: pass what its collect\(\) returns"):
+        TableEncoder().fit(pl.DataFrame({"a": ["u", "v"]}).lazy())
+
+
 def test_mixed_units_and_codes_are_no_numbers() -> None:
     for cells in (["5 kg", "300 g", "2 kg"] * 3, ["A1", "A2", "A1"] * 3, ["1,5", "2.5", "3"] * 3, ["1/2", "3/4"] * 3):
         assert "category" in notes({"a": cells})["a"]

@@ -477,3 +477,18 @@ def test_a_networkx_graph_is_fitted_with_and_without_features() -> None:
     np.testing.assert_array_equal(named.predict_proba(frame), beside.predict_proba(frame))
     with pytest.raises(InvalidInputError, match="two graphs were given"):
         COINClassifier().fit(club, known, adjacency=club)
+    with pytest.raises(InvalidInputError, match="the adjacency of new points must be a matrix"):
+        named.predict(frame[:2], adjacency=club)
+
+
+def test_dates_are_no_classes() -> None:
+    with pytest.raises(InvalidInputError, match="y holds dates"):
+        class_targets(pd.date_range("2024-01-01", periods=4), np.ones(4, bool))
+
+
+def test_new_rows_with_gaps_need_a_model_that_knows_gaps() -> None:
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(20, 2)), columns=["a", "b"])
+    model = COINClassifier(epochs=2, n_inits=1).fit(frame, [0, 1] * 10)
+    for bad in (frame.assign(a=np.nan), frame.assign(a="high")):
+        with pytest.raises(InvalidInputError, match="fitted on numbers alone"):
+            model.predict(bad)

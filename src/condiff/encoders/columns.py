@@ -403,8 +403,8 @@ def _learn(
     name = column.name
     if column.missing.all():
         return _dropped(name, "empty", "no value in any row")
-    if categorical:
-        return _learn_category(name, column.words(), True, levels)
+    if categorical or column.names:
+        return _learn_category(name, column.words(), keep or categorical, levels)
     if column.kind == "date":
         return _learn_dates(column, DateForm("year-month-day"), where)
     if column.kind == "boolean":
@@ -471,7 +471,7 @@ def _learn_number(column: Column, values: Floats, form: NumberForm, boolean: boo
     if scale > 0:
         becomes = "0/1, scaled" if boolean else "standardised" + ", heavy tails pulled in" * (bend > 0)
     comma = form.decimal == "," and bool((np.strings.find(column.values, ",") >= 0).any())
-    remarks = ["decimal comma"] * comma
+    remarks = ["decimal comma"] * comma + _bounds(column)
     remarks += ["leading zeros are lost; if these are codes, call the column --categorical"] * _padded(column)
     remarks += _gap_notes(column, values, median, scale > 0, flag)
     note = ColumnNote(column.name, kind, becomes, "; ".join(remarks))
@@ -479,6 +479,14 @@ def _learn_number(column: Column, values: Floats, form: NumberForm, boolean: boo
         name=column.name, note=note, boolean=boolean, form=form, low=low, high=high, unit=unit, median=median,
         bend=bend, centre=centre, scale=scale, flag=flag,
     )  # fmt: skip
+
+
+def _bounds(column: Column) -> list[str]:
+    """A remark where cells are bounds, such as ``<0.5``."""
+    if column.kind != "text":
+        return []
+    cells = [cell for cell in set(column.values.tolist()) if cell[:1] in ("<", ">", "≤", "≥")]
+    return [f"bounds such as {min(cells)!r} are read as the number"] if cells else []
 
 
 def _padded(column: Column) -> bool:

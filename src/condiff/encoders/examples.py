@@ -16,6 +16,7 @@ EXAMPLES: dict[str, Sequence[Any]] = {
     "heavy tails": ["1", "2", "3", "2", "900000"],
     "money": ["$125.73", "$1,200", "$89.99"],
     "decimal commas": ["1.234,50 €", "99,95 €", "7 €"],
+    "bounds": ["0.7", "<0.5", "1.2", "3.4"],
     "shares": ["13 %", "7 %", "25.5 %"],
     "a few words among numbers": [*[str(number % 9) for number in range(39)], "high"],
     "many words among numbers": ["1", "2", "3", "4", "A"],

@@ -24,7 +24,7 @@ from condiff.encoders.columns import (
     to_dict,
 )
 from condiff.errors import InvalidFileError, InvalidInputError
-from condiff.readers.columns import Columns, as_columns, is_cell
+from condiff.readers.columns import Columns, as_columns, as_frame, is_cell
 
 SCHEMA = "condiff.columns/2"
 # Cells of a result above which it is in single precision, and above which it is sparse where that is smaller.
@@ -229,20 +229,17 @@ def is_table(X: Any) -> bool:
         if X.ndim != 2 or X.dtype.kind not in "OUSTMmf":
             return False
         return bool(np.isnan(X).any()) if X.dtype.kind == "f" else X.dtype.kind != "O" or _has_cells(X)
-    if isinstance(X, Mapping | EncodedTable) or (hasattr(X, "columns") and hasattr(X, "batches")):
+    if isinstance(X, Mapping | EncodedTable) or (hasattr(X, "batches") and hasattr(X, "columns")):
         return True
     if isinstance(X, list | tuple):
         try:
             return is_table(np.array(X, dtype=object))
         except ValueError:
             return False
-    import narwhals as nw
-
-    frame = nw.from_native(X, eager_only=True, pass_through=True)
-    if not isinstance(frame, nw.DataFrame):
+    frame = as_frame(X)
+    if frame is None:
         return False
-    kinds = frame.schema.values()
-    if not all(kind.is_numeric() or kind == nw.Boolean for kind in kinds):
+    if not all(kind.is_numeric() or str(kind) == "Boolean" for kind in frame.schema.values()):
         return True
     return any(column.is_null().any() or _has_nan(column) for column in frame.iter_columns())
 

@@ -22,7 +22,7 @@ from condiff.bases import Residual
 from condiff.bases.classical import Base, Inputs, Labelled, fit_wrapped
 from condiff.diffusion import SOLVERS, Certificate, Diffusion, certify, diffusion_time
 from condiff.diffusion.stability import max_diagonal
-from condiff.encoders.table import encoder_of
+from condiff.encoders.table import encoder_of, is_table
 from condiff.errors import InvalidInputError, StepSizeWarning, UnlabelledComponentWarning
 from condiff.estimators.blended import (
     BLEND,
@@ -221,6 +221,8 @@ class BaseCOIN(Saveable):
         if learn:
             self.encoder_ = encoder_of(X)
         if self.encoder_ is None:
+            if not learn and is_table(X):
+                raise InvalidInputError("X has text or missing values (NaN), but the model was fitted on numbers alone")
             return validate_data(self, X, accept_sparse="csr", dtype=list(PRECISIONS), reset=learn)
         if learn:
             self.n_features_in_, self.feature_names_in_ = self.encoder_.n_features_in_, self.encoder_.feature_names_in_

@@ -15,7 +15,7 @@ from sklearn.utils.extmath import randomized_svd
 from condiff.diffusion import Diffusion
 from condiff.errors import InvalidInputError
 from condiff.estimators.blended import Links
-from condiff.estimators.inputs import Nodes, find_rows, fingerprints, moments, slices
+from condiff.estimators.inputs import Nodes, find_rows, fingerprints, is_networkx, moments, slices
 from condiff.graph import Graph, Laplacian, Metric, PointGraph
 
 Scaling = Literal["auto", "standard", "none"]
@@ -264,6 +264,8 @@ class Domain:
         return extended.rows_of(self.features.scaled(self.points), self.features.scaled(rows))
 
     def _weights_of_edges(self, adjacency: Any, n_rows: int) -> sp.csr_array:
+        if is_networkx(adjacency):
+            raise InvalidInputError("the adjacency of new points must be a matrix (new points x training points)")
         edges = sp.csr_array(adjacency, dtype=np.float64)
         n = self.graph.n_nodes
         if self.degree is None or self.bandwidth is not None:

@@ -134,6 +134,8 @@ def class_targets(y: Any, keep: NDArray[np.bool_]) -> ClassTargets:
     Integers that are all 1 or -1 are the two classes of the usual binary convention, with none missing.
     """
     labels = column_or_1d(_unpacked(y), warn=True)
+    if labels.dtype.kind in "Mm":
+        raise InvalidInputError("y holds dates: a target is a class or a number")
     if labels.dtype.kind == "f":
         check_array(labels, ensure_2d=False, dtype=None, ensure_all_finite="allow-nan", input_name="y")
     missing = _missing_labels(labels) | ~keep

@@ -103,7 +103,10 @@ class ArrowColumns:
         #: Where a column comes from: a stored column and the place in its lists, or the numbers of the rows.
         self._origins: dict[str, tuple[str, int | None] | range] = {}
         names: list[str] = []
-        for name, stored in _named_fields(schema, schema.pandas_metadata or {}, self.n_rows):
+        pandas = schema.pandas_metadata or {}
+        noted = [each for each in pandas.get("columns", ()) if each.get("pandas_type") == "categorical"]
+        self._categories = {each.get("field_name", each["name"]) for each in noted}
+        for name, stored in _named_fields(schema, pandas, self.n_rows):
             found: dict[str, tuple[str, int | None] | range] = (
                 {f"{name}[{entry}]": (stored, entry) for entry in range(self._widths[stored])}
                 if isinstance(stored, str) and stored in self._widths
@@ -136,7 +139,7 @@ class ArrowColumns:
 
         batches = list(read_batches(self._file, self.path, self._rows([stored]), [stored]))
         arrays = [batch.column(0) for batch in batches]
-        return _column(name, pyarrow.chunked_array(arrays, self._schema.field(stored).type))
+        return _column(name, pyarrow.chunked_array(arrays, self._schema.field(stored).type), stored in self._categories)
 
     def batches(self, names: Sequence[str]) -> Iterator[tuple[int, Mapping[str, Column]]]:
         """Some columns, batch by batch, each with the number of rows before it."""
@@ -157,7 +160,7 @@ class ArrowColumns:
                 if isinstance(origin, range):
                     columns[name] = Column(name, "number", np.array(origin[here], dtype=np.float64))
                 elif origin[1] is None:
-                    columns[name] = _column(name, batch.column(origin[0]))
+                    columns[name] = _column(name, batch.column(origin[0]), origin[0] in self._categories)
                 else:
                     columns[name] = Column(name, "number", lists[origin[0]][:, origin[1]])
             yield start, columns
@@ -227,8 +230,8 @@ def _named_fields(schema: Any, pandas: Mapping[str, Any], n_rows: int) -> Iterat
             yield field, field
 
 
-def _column(name: str, values: Any) -> Column:
-    """An array of Arrow's as a column."""
+def _column(name: str, values: Any, category: bool) -> Column:
+    """An array of Arrow's as a column; ``category`` where pandas has noted that it is one."""
     import pyarrow
     import pyarrow.compute
     from pyarrow import types
@@ -236,7 +239,9 @@ def _column(name: str, values: Any) -> Column:
     kind = values.type
     if types.is_dictionary(kind):
         kind = kind.value_type
-        values = values.cast(kind)
+        values, category = values.cast(kind), True
+    if category and types.is_integer(kind):  # its levels are names
+        return Column(name, "text", clean(values.cast("string").fill_null("").to_pylist()), names=True)
     if types.is_boolean(kind):
         return Column(name, "boolean", _floats(values.cast("int8")))
     if types.is_integer(kind):

@@ -43,7 +43,7 @@ _GROUPS = "'\u2019 \u00a0\u202f"  # between thousands
 _MINUS = "-\u2212"
 _BODY = rf"(?:\d[\d.,{_GROUPS}]*|[.,]\d+)(?:[eE][+-]?\d+)?"
 _CELL = re.compile(
-    rf"(?P<open>\()?(?P<sign>[{_MINUS}+])?\s*(?:(?P<prefix>{_CURRENCY})\s*(?P<sign2>[{_MINUS}+])?)?(?P<body>{_BODY})"
+    rf"(?P<bound>[<>≤≥]=?\s*)?(?P<open>\()?(?P<sign>[{_MINUS}+])?\s*(?:(?P<prefix>{_CURRENCY})\s*(?P<sign2>[{_MINUS}+])?)?(?P<body>{_BODY})"
     r"\s*(?P<suffix>[^\W\d_%]*[%‰°€$£¥₹]?[^\W\d_]*(?:[/ .][^\W\d_]+)?[²³]?\.?)(?(open)\))"
 )
 _WITH_POINT = re.compile(
@@ -115,11 +115,15 @@ class NumberForm:
 
 @dataclass(frozen=True)
 class _Parts:
-    """A cell as a number: its value under either convention, None where that does not fit, and its unit."""
+    """A cell as a number: its value under either convention, None where that does not fit, and its unit.
+
+    ``bound`` says that the true value is below or above, as in ``<0.5``.
+    """
 
     with_point: float | None
     with_comma: float | None
     unit: str
+    bound: bool = False
 
 
 def read_numbers(text: Text, decimal: str | None = None) -> tuple[NumberForm, Floats, list[int]] | None:
@@ -142,6 +146,9 @@ def read_numbers(text: Text, decimal: str | None = None) -> tuple[NumberForm, Fl
 
 
 def _number_form(counts: Counter[str], found: Mapping[str, _Parts], decimal: str | None) -> NumberForm | None:
+    bounds = sum(counts[cell] for cell, parts in found.items() if parts.bound)
+    if bounds >= _MOST * sum(counts[cell] for cell in found):  # <30 and >60 are categories, <0.5 among numbers is not
+        found = {cell: parts for cell, parts in found.items() if not parts.bound}
     with_unit = sum(counts[cell] for cell, parts in found.items() if parts.unit)
     if with_unit < _MOST * sum(counts[cell] for cell in found):  # 136A among numbers of families is no unit
         found = {cell: parts for cell, parts in found.items() if not parts.unit}
@@ -197,7 +204,8 @@ def _parts(cell: str) -> _Parts | None:
         return None
     negative = match["open"] or any(sign and sign in _MINUS for sign in (match["sign"], match["sign2"]))
     sign = -1.0 if negative else 1.0
-    return _Parts(point and sign * point, comma and sign * comma, (match["prefix"] or "") + match["suffix"])
+    unit = (match["prefix"] or "") + match["suffix"]
+    return _Parts(point and sign * point, comma and sign * comma, unit, bool(match["bound"]))
 
 
 def _same(unit: str) -> str:

@@ -34,11 +34,14 @@ class Column:
         ``date``: days since 1970, or NaN.
     values
         One for each row.
+    names
+        Whether its source says that the values are names of categories, even where they look like numbers.
     """
 
     name: str
     kind: Kind
     values: NDArray[Any]
+    names: bool = False
 
     def __len__(self) -> int:
         return len(self.values)
@@ -137,12 +140,12 @@ def as_columns(X: Any) -> Columns:
     Data frames are those of pandas, polars, pyarrow and whatever else narwhals reads. The columns of a matrix are
     called ``x0``, ``x1``, and so on.
     """
-    if hasattr(X, "columns") and hasattr(X, "batches") and hasattr(X, "source"):
+    if hasattr(X, "batches") and hasattr(X, "columns") and hasattr(X, "source"):
         found: Columns = X
         return found
     if isinstance(X, Mapping):
         return gather(each for name, values in X.items() for each in _column_of(str(name), values))
-    frame = _frame(X)
+    frame = as_frame(X)
     if frame is not None:
         named = zip(frame.columns, frame.iter_columns(), strict=True)  # by place: a name may be a number
         return gather(each for name, series in named for each in _series_columns(str(name), series))
@@ -154,7 +157,7 @@ def as_columns(X: Any) -> Columns:
 
 def _column_of(name: str, values: Any) -> list[Column]:
     if isinstance(values, Column):
-        return [Column(name, values.kind, values.values)]
+        return [Column(name, values.kind, values.values, values.names)]
     if isinstance(values, np.ndarray):
         return array_columns(name, values)
     if isinstance(values, list | tuple):
@@ -165,7 +168,8 @@ def _column_of(name: str, values: Any) -> list[Column]:
     return _series_columns(name, series) if isinstance(series, nw.Series) else object_columns(name, list(values))
 
 
-def _frame(X: Any) -> Any:
+def as_frame(X: Any) -> Any:
+    """A data frame of any library as narwhals has it, None for anything else."""
     import narwhals as nw
 
     try:
@@ -173,6 +177,8 @@ def _frame(X: Any) -> Any:
     except nw.exceptions.DuplicateError:
         twice = next(name for name, times in Counter(X.columns).items() if times > 1)
         raise InvalidInputError(f"the table has several columns named {twice!r}: rename or drop all but one") from None
+    if isinstance(nw.from_native(X, pass_through=True), nw.LazyFrame):
+        raise InvalidInputError("the table is a lazy frame: pass what its collect() returns")
     return frame if isinstance(frame, nw.DataFrame) else None
 
 
@@ -190,7 +196,7 @@ def _series_columns(name: str, series: Any) -> list[Column]:
     if kind == nw.Duration:
         return [Column(name, "number", _floats(series.dt.total_milliseconds()) / 1000)]
     if kind in (nw.String, nw.Categorical, nw.Enum):
-        return [Column(name, "text", _text(series.to_list()))]
+        return [Column(name, "text", _text(series.to_list()), names=kind != nw.String)]
     return object_columns(name, series.to_list())
 
 
