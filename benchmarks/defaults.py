@@ -81,7 +81,7 @@ def answers(method, X, y, labels, adjacency):
         options = {} if method == "COIN" else {"layers": 0, "folds": 0}
         if adjacency is not None:
             return COINClassifier(graph="precomputed", **options).fit(X, labels, adjacency=adjacency).transduction_
-        return COINClassifier(**options).fit(X, labels).transduction_
+        return COINClassifier(base="residual", **options).fit(X, labels).transduction_
     if method == "nearest neighbour":
         from sklearn.neighbors import KNeighborsClassifier
 

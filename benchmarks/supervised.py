@@ -36,7 +36,7 @@ def main() -> None:
         for split in range(splits):
             known, new, labels, truth = train_test_split(X, y, test_size=0.3, random_state=split, stratify=y)
             started = time.perf_counter()
-            model = COINClassifier().fit(known, labels)
+            model = COINClassifier(base="residual").fit(known, labels)
             seconds.append(time.perf_counter() - started)
             peers = (LogisticRegression(max_iter=2000), KNeighborsClassifier())
             fitted = [make_pipeline(StandardScaler(), peer).fit(known, labels) for peer in peers]

@@ -20,7 +20,7 @@ X = X / 16
 fitted, asked = np.arange(1000), np.arange(1000, 1060)
 labels = np.full(len(fitted), -1)
 labels[:50] = y[:50]
-model = COINClassifier(folds=0).fit(X[fitted], labels)
+model = COINClassifier(base="residual", folds=0).fit(X[fitted], labels)
 
 smoothed = SmoothedClassifier(model, noise=0.25, samples=200, selection_samples=50, alpha=0.01)
 found = smoothed.certify(X[asked])
