@@ -117,6 +117,29 @@ def layers_markdown(rows: list[dict]) -> str:
     return "\n".join(lines)
 
 
+def tables_markdown(rows: list[dict], target: str, shown: dict[tuple[int, bool], str], metrics: dict[str, str]) -> str:
+    """Every method over many tables, best first: so many labels of a kind, each by some metrics."""
+    found: dict[str, dict[tuple[int, bool, str], float]] = {}
+    for row in rows:
+        condition = row["condition"]
+        if condition["target"] == target and condition["half"] == "unseen":
+            key = condition["labels"], condition["per_class"], row["metric"]
+            found.setdefault(row["method"], {})[key] = row["mean"]
+    columns = [(*labels, metric) for labels in shown for metric in metrics]
+    complete = {method: each for method, each in found.items() if columns[0] in each}
+    heads = [f"{name}, {how}" for name in shown.values() for how in metrics.values()]
+    lines = [f"| method | {' | '.join(heads)} |", "| --- |" + " ---: |" * len(heads)]
+    for method, each in sorted(complete.items(), key=lambda item: -item[1][columns[0]]):
+        values = [each.get(column) for column in columns]
+        cells = ["-" if value is None else _short(value, column[2]) for value, column in zip(values, columns, strict=True)]
+        lines.append(f"| {f'**{method}**' if method == 'COIN' else method} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _short(value: float, metric: str) -> str:
+    return f"{value:.{3 if metric == 'r2' else 2 if metric in ('log_loss',) or metric.startswith('rank') else 1}f}"
+
+
 def sharded_markdown(fits: list[dict]) -> str:
     """Fits with several ranks beside one: what a rank sends and holds at most."""
     lines = ["| nodes | ranks | time | border share | sent by a rank | memory of a rank | largest difference |"]
@@ -229,6 +252,16 @@ update(
     },
 )
 speed = json.loads(Path("results/speed/bench.json").read_text())
+tables = json.loads(Path("results/tables/summary.json").read_text())
+classes = {(20, False): "20 labels", (5, True): "5 per class"}
+scores = {"accuracy": "accuracy", "balanced_accuracy": "balanced"}
+judged = {**scores, "rank_accuracy": "rank", "log_loss": "log loss"}
+values = tables_markdown(tables, "values", {(20, False): "20 labels", (50, False): "50 labels"}, {"r2": "R²", "rank_r2": "rank"})
+update("README.md", {"classes table": tables_markdown(tables, "classes", classes, scores)})
+update(
+    "docs/alternatives.md",
+    {"classes table": tables_markdown(tables, "classes", classes, judged), "values table": values},
+)
 update("docs/theory.md", {"axiom table": zoo_markdown()})
 update("docs/columns.md", {"column table": columns_markdown()})
 update("docs/performance.md", {"speed table": speed_markdown(speed)})
@@ -261,6 +294,7 @@ for source, target in (
     ("results/speed/growth.png", "speed-growth.png"),
     ("results/scale/bench.png", "scale.png"),
     ("results/theory/certified.png", "certified.png"),
+    ("results/tables/ranks-unseen-20-labels-accuracy.png", "tables-ranks.png"),
 ):
     if Path(source).exists():
         shutil.copyfile(source, Path("docs/images") / target)

@@ -244,7 +244,7 @@ def moons() -> tuple[COINClassifier, np.ndarray, np.ndarray]:
     labels = np.full(250, -1)
     for label in (0, 1):
         labels[np.flatnonzero(y[:250] == label)[:4]] = label
-    return COINClassifier(folds=0).fit(X[:250], labels), X[250:], y[250:]
+    return COINClassifier(base="residual", folds=0).fit(X[:250], labels), X[250:], y[250:]
 
 
 def test_coin_is_smoothed_as_it_predicts(moons: tuple[COINClassifier, np.ndarray, np.ndarray]) -> None:
