@@ -131,7 +131,9 @@ def tables_markdown(rows: list[dict], target: str, shown: dict[tuple[int, bool],
     lines = [f"| method | {' | '.join(heads)} |", "| --- |" + " ---: |" * len(heads)]
     for method, each in sorted(complete.items(), key=lambda item: -item[1][columns[0]]):
         values = [each.get(column) for column in columns]
-        cells = ["-" if value is None else _short(value, column[2]) for value, column in zip(values, columns, strict=True)]
+        cells = [
+            "-" if value is None else _short(value, column[2]) for value, column in zip(values, columns, strict=True)
+        ]
         lines.append(f"| {f'**{method}**' if method == 'COIN' else method} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -256,7 +258,9 @@ tables = json.loads(Path("results/tables/summary.json").read_text())
 classes = {(20, False): "20 labels", (5, True): "5 per class"}
 scores = {"accuracy": "accuracy", "balanced_accuracy": "balanced"}
 judged = {**scores, "rank_accuracy": "rank", "log_loss": "log loss"}
-values = tables_markdown(tables, "values", {(20, False): "20 labels", (50, False): "50 labels"}, {"r2": "R²", "rank_r2": "rank"})
+values = tables_markdown(
+    tables, "values", {(20, False): "20 labels", (50, False): "50 labels"}, {"r2": "R²", "rank_r2": "rank"}
+)
 update("README.md", {"classes table": tables_markdown(tables, "classes", classes, scores)})
 update(
     "docs/alternatives.md",
