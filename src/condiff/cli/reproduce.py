@@ -184,10 +184,12 @@ def run(protocol: Protocol, options: Options, running: Running) -> None:
         raise InvalidInputError("--jobs is for processes of this machine: leave it out with --cluster")
     if running.cluster is not None and options.here_only:
         raise InvalidInputError(f"{options.here_only}: leave out --cluster")
-    for line in protocol.notes(options):
-        note(line)
+    notes = protocol.notes(options)
     protocol.fetch(options, batches_shown)
     jobs = protocol.jobs(options)
+    # Only now: what is wrong with the options is one line, without others before it.
+    for line in notes:
+        note(line)
     made, out = provenance(typed()), running.out
     pool_of = process_pool(running.jobs) if running.cluster is None else cluster_pool(running.cluster)
     with pool_of as pool, Store(out / STORE) as store:
