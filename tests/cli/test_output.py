@@ -54,3 +54,9 @@ def test_long_work_says_that_it_goes_on(capsys: pytest.CaptureFixture[str], monk
     assert capsys.readouterr().err.startswith("fitting 5 rows ... 0 s\n")
     with pytest.raises(KeyboardInterrupt), output.working("fitting"):
         raise KeyboardInterrupt
+
+
+def test_the_record_of_a_command_names_no_folder_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["condiff", "bench", "--out", "/home/me/runs", "--tables=a,b", "--before=/tmp/x.json", "data/t.csv"]
+    monkeypatch.setattr(output.sys, "argv", words)
+    assert output.typed() == "condiff bench --out runs --tables=a,b --before=x.json data/t.csv"

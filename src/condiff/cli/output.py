@@ -47,8 +47,12 @@ def note(message: str) -> None:
 
 
 def typed() -> str:
-    """The command as it was typed, for the record."""
-    return shlex.join(["condiff", *sys.argv[1:]])
+    """The command as it was typed, for the record; of an absolute path only its last part."""
+    words = []
+    for word in sys.argv[1:]:
+        option, equals, value = word.rpartition("=")
+        words.append(f"{option}{equals}{Path(value).name}" if Path(value).is_absolute() else word)
+    return shlex.join(["condiff", *words])
 
 
 def print_json(rows: Sequence[Any] | dict[str, Any]) -> None:
