@@ -37,6 +37,10 @@ class StepSizeWarning(UserWarning):
     """A diffusion strength past a certified limit."""
 
 
+class CoverageWarning(UserWarning):
+    """Fewer labels than a coverage needs: a lower one is promised and given."""
+
+
 class UnlabelledComponentWarning(UserWarning):
     """Some points cannot be reached from any label through the graph."""
 

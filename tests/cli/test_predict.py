@@ -89,6 +89,20 @@ def test_json_is_one_list_and_nothing_else(condiff: Run, fitted: Path, tmp_path:
     assert 0 <= summary["below_half"] <= 150
 
 
+def test_a_coverage_adds_sets(condiff: Run, fitted: Path, tmp_path: Path) -> None:
+    command = "predict", fitted / "model", fitted / "flowers.csv", "--out", tmp_path / "answers.csv"
+    result = condiff(*command, "--coverage", "0.999")
+    assert result.code == 0 and "can promise a coverage of" in result.out
+    assert condiff(*command, "--coverage", "0.8").code == 0
+    rows = read_rows(tmp_path / "answers.csv")
+    for row, own in zip(rows, flower_rows(), strict=True):
+        chosen = row["set"].split(" | ")
+        assert len(chosen) == int(row["set_size"]) and row["label"] in chosen and set(chosen) <= set(KINDS)
+        assert not own["species"] or chosen == [own["species"]]
+    refused = condiff(*command, "--coverage", "90")
+    assert (refused.code, refused.err.strip()) == (2, "condiff: error: --coverage must be between 0 and 1, not 90")
+
+
 def test_the_script_does_it_too(script: Run, fitted: Path, tmp_path: Path) -> None:
     result = script("predict", fitted / "model", fitted / "flowers.csv", "--out", tmp_path / "answers.csv")
     # On a busy machine it says that it is still at work.

@@ -13,7 +13,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from condiff.cli.inputs import DATA_HELP, EDGES_HELP, FitFacts, half_width, id_columns, open_data, peek, row_index
+from condiff.cli.inputs import COVERAGE, DATA_HELP, EDGES_HELP, FitFacts, id_columns, open_data, peek, row_index
 from condiff.cli.output import check_out, console, counted, print_json, working
 from condiff.encoders.columns import require_columns
 from condiff.errors import InvalidInputError
@@ -39,16 +39,27 @@ def command(
         bool, typer.Option("--keep-columns", help="Copy all columns of the table to the answers.")
     ] = False,
     edges: Annotated[Path | None, typer.Option(metavar="FILE", help=EDGES_HELP)] = None,
+    coverage: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Add the set of labels that holds the true one this often, such as 0.9; for values, the coverage of "
+            "low and high, 0.9 by default.",
+        ),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON list and nothing else.")] = False,
 ) -> None:
     """Answer the rows of a table: their ids with label and probabilities, or with value and interval.
 
     Rows that the model was fitted on get their fitted answer, so predicting the same file completes it. A label that is
-    given is kept, and the column given marks it; where the model disagrees, model_says has its answer.
+    given is kept, and the column given marks it; where the model disagrees, model_says has its answer. --coverage 0.9
+    adds the set of labels that holds the true one in nine cases of ten.
 
     Example: [bold]condiff predict flowers-model flowers.csv --out answers.csv[/bold]
     """
     check_out(out, data, *([edges] if edges else []), suffixes=(".csv", ".parquet"))
+    if coverage is not None and not 0 < coverage < 1:
+        raise InvalidInputError(f"--coverage must be between 0 and 1, not {coverage:g}")
     facts, read = peek(model)
     if model.resolve() in out.resolve().parents:
         raise InvalidInputError(f"--out {out} is within the model, which a new fit replaces: choose another folder")
@@ -63,6 +74,7 @@ def command(
         facts = FitFacts.of(fitted.metadata_, model)
         notes = [*table.notes, *([] if fitted.encoder_ is None else fitted.encoder_.notes_at_predict(table))]
         outputs = _answers(fitted, facts, table, ids, edge_file, notes)
+        ranges = _ranges(fitted, facts, table, ids, edge_file, coverage, notes)
     if not isinstance(fitted, COINClassifier) and outputs.ndim > 1:
         raise InvalidInputError(f"{model} answers {outputs.shape[1]} values per row: use condiff.load in Python")
     columns = _row_columns(table, ids, keep_columns, facts.target)
@@ -70,9 +82,9 @@ def command(
     if given is not None and isinstance(fitted, COINClassifier):
         notes += _unknown_labels(given, fitted.classes_.tolist(), facts.target)
     answers = (
-        _class_columns(outputs, fitted.classes_.tolist(), given)
+        _class_columns(outputs, fitted.classes_.tolist(), given, ranges)
         if isinstance(fitted, COINClassifier)
-        else _value_columns(outputs, half_width(fitted), given)
+        else _value_columns(outputs, ranges, given)
     )
     _write({**{_free(name, answers): values for name, values in columns.items()}, **answers}, out)
     summary: dict[str, Any] = {"rows": table.n_rows, "out": str(out), "notes": notes}
@@ -106,36 +118,64 @@ def _answers(
     ids: Sequence[str],
     edge_file: Path | None,
     notes: list[str],
-) -> NDArray[np.float64]:
-    """Probabilities or values for every row."""
+    coverage: float | None = None,
+) -> NDArray[Any]:
+    """Probabilities or values for every row; with a coverage, sets of classes or the ends of intervals."""
     from condiff.encoders.table import rows_for
 
-    answer = fitted.predict_proba if hasattr(fitted, "predict_proba") else fitted.predict
+    classifies = hasattr(fitted, "predict_proba")
+    names_of_answers = ("predict_set", "predict_interval") if coverage else ("predict_proba", "predict")
+    name = names_of_answers[0 if classifies else 1]
+    options = {"coverage": coverage} if coverage else {}
+
+    def answer(model: Any, rows: Any, **more: Any) -> NDArray[Any]:
+        return np.asarray(getattr(model, name)(rows, **options, **more))
+
     if not facts.edges:
         if edge_file is not None:
             raise InvalidInputError("this model was fitted without edges: leave them out, or fit it with --edges")
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "X does not have valid feature names")  # they have been compared
-            return np.asarray(answer(rows_for(fitted, table)))
+            return answer(fitted, rows_for(fitted, table))
     names = list(row_index(table, ids))
     place = {str(name): row for row, name in enumerate(facts.ids)}
     rows = np.array([place.get(name, -1) for name in names], dtype=np.int64)
     new = np.flatnonzero(rows < 0)
     # By their numbers: nodes of a graph may have the same features.
-    outputs = fitted.record_.output[fitted.record_.node_of_row[np.maximum(rows, 0)]]
-    found = np.asarray((fitted.probabilities_of if hasattr(fitted, "classes_") else fitted.values_of)(outputs))
+    found = np.asarray(fitted.answers_at(fitted.record_.node_of_row[np.maximum(rows, 0)], coverage))
     if len(new):
         features = table.matrix if fitted.encoder_ is None else fitted.encoder_.transform(table)
         features = None if features is None else features[new]
-        answer = getattr(fitted.on_numbers(), answer.__name__)
+        on_numbers = fitted.on_numbers()
         if edge_file is not None:
             adjacency = _edges_to_known(edge_file, place, [names[row] for row in new], notes)
             # Without features, a row is identified by its edges.
-            found[new] = answer(adjacency if features is None else features, adjacency=adjacency)
+            found[new] = answer(on_numbers, adjacency if features is None else features, adjacency=adjacency)
         elif features is not None:
-            found[new] = answer(features)
+            found[new] = answer(on_numbers, features)
         else:
             raise InvalidInputError(f"{table.source} has {len(new)} new rows: give their edges with --edges")
+    return found
+
+
+def _ranges(
+    fitted: Any,
+    facts: FitFacts,
+    table: Table,
+    ids: Sequence[str],
+    edge_file: Path | None,
+    coverage: float | None,
+    notes: list[str],
+) -> NDArray[Any] | None:
+    """Sets of classes, if asked for, or the ends of intervals; None where no label was held out to make them from."""
+    from condiff.errors import CoverageWarning
+
+    if coverage is None and (hasattr(fitted, "classes_") or not len(fitted.record_.held_out)):
+        return None
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", CoverageWarning)
+        found = _answers(fitted, facts, table, ids, edge_file, [], coverage or COVERAGE)
+    notes += list(dict.fromkeys(str(each.message) for each in said if each.category is CoverageWarning))
     return found
 
 
@@ -182,7 +222,10 @@ def _free(name: str, taken: dict[str, Any]) -> str:
 
 
 def _class_columns(
-    probabilities: NDArray[np.float64], classes: list[Any], given: NDArray[Any] | None
+    probabilities: NDArray[np.float64],
+    classes: list[Any],
+    given: NDArray[Any] | None,
+    sets: NDArray[np.bool_] | None,
 ) -> dict[str, list[Any]]:
     best = [classes[code] for code in probabilities.argmax(axis=1).tolist()]
     columns: dict[str, list[Any]] = {"label": best}
@@ -201,19 +244,23 @@ def _class_columns(
         columns["model_says"] = [said if other else None for said, other in zip(best, differs, strict=True)]
     else:
         columns["confidence"] = confidence
+    if sets is not None:
+        # A label within a set is separated by a bar, as it may hold a comma.
+        columns["set"] = [" | ".join(str(classes[code]) for code in np.flatnonzero(row)) for row in sets]
+        columns["set_size"] = sets.sum(axis=1).tolist()
     for position, name in enumerate(classes):
         columns[f"p_{name}"] = probabilities[:, position].round(6).tolist()
     return columns
 
 
 def _value_columns(
-    values: NDArray[np.float64], margin: float | None, given: NDArray[Any] | None
+    values: NDArray[np.float64], ends: NDArray[np.float64] | None, given: NDArray[Any] | None
 ) -> dict[str, list[Any]]:
     values = np.array([float(f"{value:.8g}") for value in values])  # more digits would only be hard to read
     columns: dict[str, list[Any]] = {"value": values.tolist()}
-    if margin is not None:
-        columns["low"] = [float(f"{value:.8g}") for value in values - margin]
-        columns["high"] = [float(f"{value:.8g}") for value in values + margin]
+    if ends is not None:
+        columns["low"] = [float(f"{value:.8g}") for value in ends[:, 0]]
+        columns["high"] = [float(f"{value:.8g}") for value in ends[:, 1]]
     if given is not None and given.dtype != object:
         known = ~np.isnan(given)
         columns["value"] = np.where(known, given, values).tolist()

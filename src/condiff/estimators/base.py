@@ -67,6 +67,8 @@ _CLEARLY = 1.0
 
 # More labels than this are no longer few: the residual network learns from them in less time.
 _FEW = 5000
+# Numbers that are kept of what was answered without each fold.
+_MOST_KEPT = 5_000_000
 
 
 class BaseCOIN(Saveable):
@@ -285,12 +287,12 @@ class BaseCOIN(Saveable):
         if isinstance(found, str):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", StepSizeWarning)  # already warned
-                answers = self._fit_networks(items, held_out, n_outputs, item_losses)
+                answers, at_folds = self._fit_networks(items, held_out, n_outputs, item_losses)
             base, output = self._diffuse()
             joined: Joined = "given" if self._domain.bandwidth is None else "near"
             self.choice_ = Choice(NETWORK, Candidate(joined, self.layers_), found)
         else:
-            base, output, answers = found.before, found.after.copy(), found.answers
+            base, output, answers, at_folds = found.before, found.after.copy(), found.answers, found.at_folds
             self.base_, self.readout_, self.models_ = found.base, found.read, []
             self.layers_, self.strength_ = found.chosen.layers, found.strength
             self.diffusion_time_ = self.layers_ * self.strength_
@@ -311,38 +313,48 @@ class BaseCOIN(Saveable):
             items.weights,
             np.nonzero(held_out)[1],
             answers,
+            np.nonzero(held_out)[0],
+            None if at_folds is None or at_folds.size > _MOST_KEPT else at_folds.astype(np.float32),
         )
         return answers
 
     def _fit_networks(
         self, items: Items, held_out: NDArray[np.bool_], n_outputs: int, item_losses: ItemLosses
-    ) -> Array:
-        """Let held-out labels choose among the longest diffusion and shorter ones, then fit with all labels."""
+    ) -> tuple[Array, Array | None]:
+        """Let held-out labels choose among the longest diffusion and shorter ones, then fit with all labels.
+
+        Returns the answers at the held-out items, and those at all nodes without each fold, where these are kept.
+        """
         longest = chosen = self._longest_diffusion(items, n_outputs, self._domain.graph)
         fold, item = np.nonzero(held_out)
         answers = np.zeros((0, n_outputs))
+        without: list[COIN] = []
         # One for all fits: what an engine makes of it is then made once.
         operator = self._domain.graph.laplacian(torch.float32, torch.device(self.device))
         if len(held_out):
-            answers = self._train(chosen, operator, items, ~held_out, n_outputs)[1][fold, item]
+            without, every = self._train(chosen, operator, items, ~held_out, n_outputs)
+            answers = every[fold, item]
             # Held-out labels may favour less diffusion than the graph allows, but only by a clear margin.
             shares = SHORTER if self.layers == "auto" and len(item) >= _FEWEST_TO_CHOOSE else ()
             losses = item_losses(answers, item)
             for share in shares:
                 shorter = self._diffusion(round(share * longest.layers), float(longest.strength))
-                tried = self._train(shorter, operator, items, ~held_out, n_outputs)[1][fold, item]
+                networks, every = self._train(shorter, operator, items, ~held_out, n_outputs)
+                tried = every[fold, item]
                 gains = losses - item_losses(tried, item)
                 if gains.mean() <= 0:
                     break  # a still shorter one would not help either
                 if gains.mean() > _CLEARLY * gains.std() / math.sqrt(len(gains)):
-                    chosen, answers, losses = shorter, tried, losses - gains
+                    chosen, answers, losses, without = shorter, tried, losses - gains, networks
         self.layers_, self.strength_ = chosen.layers, float(chosen.strength)
         self.diffusion_time_ = self.layers_ * self.strength_
         everything = np.ones((self.n_inits, len(items.nodes)), bool)
         networks, _ = self._train(chosen, operator, items, everything, n_outputs)
         self.models_ = [network.cpu().double().eval() for network in networks]
         self.base_, self.readout_ = None, None
-        return answers
+        if not without or len(without) * self._domain.graph.n_nodes * n_outputs > _MOST_KEPT:
+            return answers, None
+        return answers, np.stack([self._output_of(network, operator) for network in without])
 
     def _train(
         self,
@@ -468,8 +480,14 @@ class BaseCOIN(Saveable):
             everything = np.ones((1, len(items.nodes)), bool)
             with torch.enable_grad():
                 [network], _ = self._train(diffusion, operator, items, everything, data.n_outputs, points)
-            inputs = torch.as_tensor(self._domain.features.inputs(points, np.float32), device=self.device)
-            return np.asarray(network(inputs, operator).cpu().double().numpy())
+            return self._output_of(network, operator, points)
+
+    def _output_of(self, network: COIN, operator: Laplacian, points: Any = None) -> Array:
+        """What a network answers at the nodes of a graph, or at these points of a smaller one."""
+        rows = self._domain.points if points is None else points
+        inputs = torch.as_tensor(self._domain.features.inputs(rows, np.float32), device=self.device)
+        with torch.no_grad():
+            return np.asarray(network.eval()(inputs, operator).cpu().double().numpy())
 
     def _diffuse(self) -> tuple[Array, Array]:
         """The mean output of the networks at all nodes, and what the diffusion makes of it."""

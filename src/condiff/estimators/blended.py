@@ -357,6 +357,8 @@ class Diffused:
         Answers at all points.
     answers
         What was answered for held-out items, (held-out items, outputs).
+    at_folds
+        What was answered at all points without each fold, (folds, points, outputs); None where only some were asked.
     candidates
         What a rehearsal found, no diffusion first; empty where the layers were given.
     """
@@ -369,6 +371,7 @@ class Diffused:
     before: Array
     after: Array
     answers: Array
+    at_folds: Array | None
     candidates: list[Candidate]
 
 
@@ -449,12 +452,14 @@ def fit_then_diffuse(
         candidates = rehearse(some, labels, on_stage, recipe, noise)
         chosen = max(candidates, key=lambda each: each.worth)
     after, read, links, step = recipe.finish(ground, data, before, trees, chosen)
-    answers = [
-        recipe.finish(some, fewer, own, grown, chosen)[0][rows]
-        for own, (_, grown), (fewer, rows) in zip(at_folds, fitted, folds, strict=True)
+    finished = [
+        recipe.finish(some, fewer, own, grown, chosen)[0]
+        for own, (_, grown), (fewer, _) in zip(at_folds, fitted, folds, strict=True)
     ]
+    answers = [every[rows] for every, (_, rows) in zip(finished, folds, strict=True)]
     found = np.concatenate(answers) if answers else np.zeros((0, data.n_outputs))
-    return Diffused(base, links, chosen, step, read, before, after, found, candidates)
+    everywhere = np.stack(finished) if finished and some is ground else None
+    return Diffused(base, links, chosen, step, read, before, after, found, everywhere, candidates)
 
 
 def can_rehearse(ground: Ground, data: Labelled) -> bool:

@@ -13,6 +13,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from condiff.estimators.base import Array, BaseCOIN
+from condiff.estimators.coverage import Asked, class_sets
 from condiff.estimators.inputs import (
     UNLABELLED,
     Items,
@@ -277,6 +278,43 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         """The most probable class; for training points exactly ``transduction_``."""
         codes = self._answer(X, adjacency).argmax(axis=1)
         return self.classes_[codes]
+
+    def predict_set(
+        self, X: Any, coverage: float = 0.9, *, per_class: bool = False, proved: bool = False, adjacency: Any = None
+    ) -> NDArray[np.bool_]:
+        """Sets of classes that hold the true one with a given probability: cross-conformal prediction.
+
+        If the labelled rows are a random draw of all rows, the sets of unlabelled rows hold the true class in about
+        ``coverage`` of the cases; see :mod:`condiff.uncertainty.conformal` for what is proved. On given graphs a class
+        is also judged by how it fits the neighbours. New rows are judged by how answers differ at their neighbours.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_rows, n_features)
+            Rows of the training data, or new ones. A row with a label has a set of that label alone, unless
+            ``noisy_labels`` is set.
+        coverage : float, default=0.9
+            Where labels are too few to promise it, a warning says what they can promise, and that is given.
+        per_class : bool, default=False
+            Promise the coverage for each class by itself, from its own labels; also the right choice where so many
+            rows of each class were labelled, instead of a random draw.
+        proved : bool, default=False
+            Larger sets, whose coverage is a theorem.
+        adjacency : array-like or sparse matrix of shape (n_rows, n_samples), optional
+            As for :meth:`predict_proba`.
+
+        Returns
+        -------
+        ndarray of bool, shape (n_rows, n_classes)
+            Which classes belong to the set of each row, in the order of ``classes_``; at least one does.
+        """
+        return class_sets(self, Asked.rows(self, X, adjacency), coverage, per_class=per_class, proved=proved)
+
+    def answers_at(self, nodes: NDArray[np.int64], coverage: float | None = None) -> NDArray[Any]:
+        """Probabilities at nodes of the graph, by their numbers; with a coverage, their prediction sets."""
+        if coverage is None:
+            return self.probabilities_of(self.record_.output[nodes])
+        return class_sets(self, Asked.of_nodes(self, nodes), coverage)
 
     def _penalties(self, items: Items, weights: torch.Tensor) -> Sequence[ClassBalance | None]:
         """Outputs whose mean strays from the smoothed proportions of the labels that each network sees."""

@@ -33,6 +33,11 @@ class FitRecord:
         The items that folds held out, in the order of ``answers``.
     answers
         What was answered for them without their labels, (held-out items, outputs).
+    fold
+        The fold that each of them was held out by; None in models of before.
+    fold_outputs
+        What was answered at every node without each fold, (folds, nodes, outputs); None where that was not worth its
+        memory or its time.
     """
 
     node_of_row: NDArray[np.int64]
@@ -44,3 +49,5 @@ class FitRecord:
     weights: Array
     held_out: NDArray[np.int64]
     answers: Array
+    fold: NDArray[np.int64] | None = None
+    fold_outputs: NDArray[np.float32] | None = None

@@ -1,0 +1,143 @@
+"""Prediction sets and intervals of fitted estimators."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression, Ridge
+
+from condiff import COINClassifier, COINRegressor, load
+from condiff.errors import CoverageWarning, InvalidInputError
+
+
+def _blobs(seed: int, n: int = 90, labels: int = 24) -> tuple[Any, Any, Any]:
+    """Three overlapping classes, and a random draw of labels."""
+    generator = np.random.default_rng(seed)
+    y = generator.integers(0, 3, n)
+    X = generator.normal(size=(n, 2)) + 1.2 * np.array([[0, 0], [1, 1.5], [2, 0]])[y]
+    given = np.full(n, -1)
+    given[:labels] = y[:labels]
+    return X, y, given
+
+
+def _fast(**options: Any) -> COINClassifier:
+    return COINClassifier(base=LogisticRegression(), layers=3, **options)
+
+
+def test_sets_hold_the_true_class_as_often_as_promised() -> None:
+    shares, sizes, proved = [], [], []
+    for seed in range(30):
+        X, y, given = _blobs(seed)
+        model = _fast().fit(X, given)
+        new = given < 0
+        found = model.predict_set(X[new], 0.8)
+        shares.append(found[np.arange(new.sum()), y[new]].mean())
+        sizes.append(found.sum(axis=1).mean())
+        sure = model.predict_set(X[new], 0.55, proved=True)
+        proved.append(sure[np.arange(new.sum()), y[new]].mean())
+    error = np.std(shares) / np.sqrt(len(shares))
+    assert 0.8 - 3 * error < np.mean(shares) < 0.92
+    assert np.mean(sizes) < 2.3 and np.mean(proved) > 0.55
+
+
+def test_intervals_hold_the_true_value_as_often_as_promised() -> None:
+    shares, wide = [], []
+    for seed in range(30):
+        generator = np.random.default_rng(seed)
+        X = generator.uniform(-2, 2, size=(100, 2))
+        y = X[:, 0] + generator.normal(size=100) * 0.3
+        given = np.where(np.arange(100) < 25, y, np.nan)
+        model = COINRegressor(base=Ridge(), layers=3).fit(X, given)
+        found = model.predict_interval(X[25:], 0.8)
+        shares.append(((found[:, 0] <= y[25:]) & (y[25:] <= found[:, 1])).mean())
+        wide.append(np.ptp(found[:, 1] - found[:, 0]))
+    error = np.std(shares) / np.sqrt(len(shares))
+    assert 0.8 - 3 * error < np.mean(shares) < 0.92
+    assert min(wide) > 0  # wider in some places than in others
+
+
+def test_a_labelled_row_has_a_set_of_its_label() -> None:
+    X, _, given = _blobs(0)
+    model = _fast().fit(X, given)
+    found = model.predict_set(X[:24])
+    assert (found.sum(axis=1) == 1).all() and (found.argmax(axis=1) == given[:24]).all()
+    doubted = _fast(noisy_labels=True).fit(X, given).predict_set(X[:24])
+    assert not (doubted == found).all()
+
+
+def test_sets_contain_the_answer_and_grow_with_the_coverage() -> None:
+    X, _, given = _blobs(1)
+    model = _fast().fit(X, given)
+    small, large = model.predict_set(X, 0.6), model.predict_set(X, 0.95)
+    assert (large | ~small).all() and large.sum() > small.sum()
+    answers = model.predict_proba(X).argmax(axis=1)
+    assert small[np.arange(len(X)), answers].all()
+
+
+def test_too_few_labels_are_said_and_give_what_they_can() -> None:
+    X, _, given = _blobs(2)
+    model = _fast().fit(X, given)
+    with pytest.warns(CoverageWarning, match=r"24 labels can promise a coverage of 96\.0 % at most, not 99 %"):
+        found = model.predict_set(X, 0.99)
+    assert (found == model.predict_set(X, 24 / 25)).all()
+    counts = np.bincount(given[given >= 0])
+    fewest = int(counts.argmin())
+    with pytest.warns(CoverageWarning, match=f"{counts[fewest]} labels of class {fewest} can promise"):
+        model.predict_set(X, 0.95, per_class=True)
+
+
+def test_a_class_with_one_label_is_never_ruled_out_for_good() -> None:
+    X, _, given = _blobs(3)
+    given[given == 2] = -1
+    given[np.flatnonzero(given < 0)[0]] = 2
+    model = _fast().fit(X, given)
+    with pytest.warns(CoverageWarning, match="of class 2, 1 of which could not be held out, can promise"):
+        found = model.predict_set(X[30:], 0.9, per_class=True)
+    assert found[:, 2].all()
+
+
+def test_nothing_is_promised_without_held_out_labels() -> None:
+    X, _, given = _blobs(4)
+    with pytest.raises(InvalidInputError, match="set folds to 2 or more"):
+        _fast(folds=0).fit(X, given).predict_set(X)
+    given[5:] = -1
+    given[:4] = 0, 0, 1, 1
+    with pytest.raises(InvalidInputError, match="label at least ten rows"):
+        _fast().fit(X, given).predict_set(X)
+
+
+@pytest.mark.parametrize("base", ["residual", "blend"])
+def test_new_rows_are_answered_and_a_loaded_model_answers_alike(base: str, tmp_path: Path) -> None:
+    X, _, given = _blobs(5)
+    model = COINClassifier(base=base).fit(X[:70], given[:70])
+    again = load(model.save(tmp_path / "model"))
+    assert (again.predict_set(X, 0.8) == model.predict_set(X, 0.8)).all()
+    # A row that is nearly one of the graph's has nearly its set.
+    near = model.predict_set(X[30:70] + 1e-9, 0.8)
+    assert (near == model.predict_set(X[30:70], 0.8)).mean() > 0.9
+
+
+def test_graphs_judge_by_neighbours_and_by_numbers() -> None:
+    X, _, given = _blobs(6)
+    near = np.linalg.norm(X[:, None] - X, axis=2) < 1.5
+    model = COINClassifier().fit(X, given, adjacency=near.astype(float))
+    assert (model.predict_set(X, 0.8) == model.answers_at(np.arange(len(X)), 0.8)).all()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        assert model.predict_set(X + 1e-9, 0.8, adjacency=near.astype(float)).any(axis=1).all()
+
+
+def test_values_of_several_outputs_and_with_long_tails() -> None:
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(80, 2))
+    y = np.column_stack([np.exp(2 * X[:, 0]), X[:, 1]])
+    given = np.where(np.arange(80)[:, None] < 30, y, np.nan)
+    model = COINRegressor(base=Ridge()).fit(X, given)
+    found = model.predict_interval(X)
+    assert found.shape == (80, 2, 2) and (found[:, 0] > 0).all()
+    inside = (found[..., 0] <= model.predict(X) + 1e-9) & (model.predict(X) <= found[..., 1] + 1e-9)
+    assert inside.all()
