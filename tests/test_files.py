@@ -1,16 +1,32 @@
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+import signal
 import stat
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from condiff.errors import InvalidFileError
-from condiff.files import atomic_folder, atomic_path, read_sealed, sha256, write_sealed, write_text
+from condiff import files
+from condiff.errors import CondiffError, InvalidFileError, InvalidInputError, WriteError
+from condiff.files import (
+    atomic_folder,
+    atomic_path,
+    check_room,
+    memory_budget,
+    new_array,
+    read_json,
+    read_sealed,
+    refusing,
+    sha256,
+    write_sealed,
+    write_text,
+)
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -134,10 +150,11 @@ def test_a_failure_between_the_two_renamings_brings_the_old_folder_back(
     rename = Path.replace
 
     def failing(self: Path, to: Path) -> Path:
-        if to == target and not self.name.endswith(".old"):
+        if to == target and "-old" not in self.name:
             raise error
         return rename(self, to)
 
+    monkeypatch.setattr(files, "_exchange", lambda *_: False)  # as on a file system that cannot
     monkeypatch.setattr(Path, "replace", failing)
     with pytest.raises(error):  # noqa: SIM117
         with atomic_folder(target) as temporary:
@@ -148,7 +165,7 @@ def test_a_failure_between_the_two_renamings_brings_the_old_folder_back(
 
 def test_atomic_folder_does_not_replace_a_file(tmp_path: Path) -> None:
     (tmp_path / "target").write_text("old")
-    with pytest.raises(NotADirectoryError):  # noqa: SIM117
+    with pytest.raises(WriteError, match=r"target cannot be written \(Not a directory\)"):  # noqa: SIM117
         with atomic_folder(tmp_path / "target") as temporary:
             (temporary / "a").write_text("new")
     assert contents(tmp_path) == {"target": "old"}
@@ -164,6 +181,192 @@ def test_atomic_folder_behind_a_link_replaces_what_the_link_points_to(tmp_path: 
     assert (tmp_path / "link").is_symlink()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["link", "real"]
     assert (tmp_path / "real" / "a").read_text() == "new"
+
+
+def child(work: Callable[[], None]) -> int:
+    """Run something in a process of its own; returns how it ended."""
+    number = os.fork()
+    if number == 0:
+        try:
+            work()
+        finally:
+            os._exit(1)
+    return os.waitpid(number, 0)[1]
+
+
+def killed_while_saving(target: Path) -> None:
+    with atomic_folder(target) as temporary:
+        (temporary / "a").write_text("half")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_what_a_killed_process_left_is_swept_up_by_the_next_write(tmp_path: Path) -> None:
+    def half_a_file() -> None:
+        with atomic_path(tmp_path / "file") as temporary:
+            temporary.write_text("half")
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    (tmp_path / ".file.settings").write_text("somebody else's")
+    assert child(half_a_file) == child(lambda: killed_while_saving(tmp_path / "model")) == signal.SIGKILL
+    assert len(list(tmp_path.iterdir())) == 3
+    write_text(tmp_path / "file", "new")
+    with atomic_folder(tmp_path / "model") as temporary:
+        (temporary / "a").write_text("new")
+    assert contents(tmp_path) == {".file.settings": "somebody else's", "file": "new", "model/a": "new"}
+
+
+def test_what_another_writer_is_at_work_on_is_not_swept_up(tmp_path: Path) -> None:
+    with atomic_folder(tmp_path / "model") as one:
+        (one / "a").write_text("first")
+        with atomic_folder(tmp_path / "model") as other:
+            (other / "a").write_text("second")
+        assert contents(tmp_path / "model") == {"a": "second"}
+    assert contents(tmp_path) == {"model/a": "first"}
+
+
+def test_a_folder_is_there_at_every_moment_while_it_is_replaced(tmp_path: Path) -> None:
+    target = tmp_path / "model"
+
+    def write(text: str) -> None:
+        with atomic_folder(target) as temporary:
+            (temporary / "a").write_text(text)
+
+    write("0")
+    done, missing = threading.Event(), []
+
+    def look() -> None:
+        while not done.is_set():
+            if not target.is_dir():
+                missing.append(1)
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    for number in range(200):
+        write(str(number))
+    done.set()
+    thread.join()
+    assert missing == []
+
+
+def test_a_kill_between_two_renamings_is_mended_by_the_next_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "model"
+    with atomic_folder(target) as temporary:
+        (temporary / "a").write_text("old")
+    monkeypatch.setattr(files, "_exchange", lambda *_: False)
+    rename = Path.replace
+
+    def killing(self: Path, to: Path) -> Path:
+        if to == target:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return rename(self, to)
+
+    def save() -> None:
+        monkeypatch.setattr(Path, "replace", killing)
+        with atomic_folder(target) as temporary:
+            (temporary / "a").write_text("new")
+
+    assert child(save) == signal.SIGKILL
+    assert not target.exists()
+    with pytest.raises(ValueError), atomic_folder(target):
+        raise ValueError
+    assert contents(tmp_path) == {"model/a": "old"}
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "model cannot be written (No space left on device): free"),
+        (RuntimeError("I/O error: No space left on device (os error 28)"), "(No space left on device): free some room"),
+        (PermissionError(errno.EACCES, "no", "/x/.model.1.condiff-part"), "choose a place that you may write to"),
+    ],
+)
+@pytest.mark.parametrize("atomic", [atomic_path, atomic_folder])
+def test_a_full_or_forbidden_place_is_named(tmp_path: Path, atomic: Any, error: Exception, message: str) -> None:
+    with pytest.raises(WriteError) as caught, atomic(tmp_path / "model"):
+        raise error
+    assert message in str(caught.value)
+    assert "what was there before is unchanged" in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_errors_within_a_write_stay_what_they_are(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="source"), atomic_path(tmp_path / "model"):
+        (tmp_path / "source").read_text()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux")
+def test_a_full_disk_is_noticed_before_a_mapped_file_is_filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_room(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    assert new_array(tmp_path / "x.npy", "f8", (3, 2)).shape == (3, 2)
+    monkeypatch.setattr(os, "posix_fallocate", no_room)
+    with pytest.raises(WriteError, match="array cannot be written"), atomic_path(tmp_path / "array") as temporary:
+        new_array(temporary, "f8", (3, 2))
+
+
+def test_writers_in_threads_leave_the_permissions_alone(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    os.umask(before)
+    threads = [
+        threading.Thread(target=lambda n=n: [write_text(tmp_path / f"{n}", str(i)) for i in range(50)])
+        for n in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    after = os.umask(before)
+    assert after == before
+
+
+@pytest.mark.parametrize(("text", "size"), [("100", 100), ("8G", 8 << 30), ("2 kb", 2048)])
+def test_the_memory_that_a_file_may_take_can_be_set(monkeypatch: pytest.MonkeyPatch, text: str, size: int) -> None:
+    monkeypatch.setenv("CONDIFF_MEMORY", text)
+    assert memory_budget() == size
+    monkeypatch.setenv("CONDIFF_MEMORY", "much")
+    with pytest.raises(InvalidInputError, match="CONDIFF_MEMORY must be"):
+        memory_budget()
+
+
+def test_what_headers_declare_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CONDIFF_MEMORY", raising=False)
+    assert memory_budget() > 0
+    check_room("x", 200 << 20, "mend it", packed=10)
+    with pytest.raises(InvalidFileError, match=r"x unpacks to 2\.1 GB from 2\.1 MB, .*: mend it"):
+        check_room("x", 2 << 30, "mend it", packed=2 << 20)
+    with pytest.raises(InvalidFileError, match=r"would take 1,000,000\.0 GB of memory.*CONDIFF_MEMORY"):
+        check_room("x", 10**15, "mend it")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 990 + "]" * 990, "[" * 100_000, "[" * 70 + "]" * 70, '{"a": ' + "9" * 5000 + "}", "nul", b"\xff\xfe"],
+    ids=["deep", "open", "quite deep", "digits", "word", "bytes"],
+)
+def test_json_that_nobody_wrote_is_one_error(tmp_path: Path, text: Any) -> None:
+    (tmp_path / "x.json").write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(InvalidFileError, match=r"x\.json is .*; again") as caught:
+        read_json(tmp_path / "x.json", "again")
+    assert len(str(caught.value)) < 500 + len(str(tmp_path))
+
+
+def test_what_decoders_raise_is_one_error() -> None:
+    for error in (SyntaxError("bad\nworse"), KeyError("name"), MemoryError()):
+        with pytest.raises(InvalidFileError) as caught, refusing("x.png", "an image", "replace it"):
+            raise error
+        assert str(caught.value).startswith("x.png ")
+        assert "\n" not in str(caught.value)
+        assert str(caught.value).endswith(": replace it")
+
+
+def test_messages_are_never_longer_than_a_few_lines() -> None:
+    text = str(InvalidFileError(f"{'x' * 100_000}: write it again"))
+    assert len(text) == 1000
+    assert text.endswith("xxx: write it again")
+    assert isinstance(WriteError("x"), CondiffError)
 
 
 def read(path: Path) -> dict[str, Any]:

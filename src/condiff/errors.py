@@ -8,9 +8,15 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+# A message quotes names and cells, which may be of any length: what it says at its ends matters most.
+_LONGEST, _END = 1000, 300
+
 
 class CondiffError(Exception):
     """Anything that the user can fix; the command line prints it as one line and exits with 2."""
+
+    def __str__(self) -> str:
+        return shortened(super().__str__(), _LONGEST, _END)
 
 
 class InvalidInputError(CondiffError, ValueError):
@@ -29,6 +35,10 @@ class DataUnavailableError(CondiffError, OSError):
     """A data file is neither on this machine nor to be had over the network."""
 
 
+class WriteError(CondiffError, OSError):
+    """A file that cannot be written: no room, no permission, a read-only disk. What was there before is still there."""
+
+
 class StepSizeError(CondiffError, ValueError):
     """A diffusion strength past a certified limit, with ``strict=True``."""
 
@@ -43,6 +53,13 @@ class CoverageWarning(UserWarning):
 
 class UnlabelledComponentWarning(UserWarning):
     """Some points cannot be reached from any label through the graph."""
+
+
+def shortened(text: str, longest: int, end: int = 0) -> str:
+    """The text, or its beginning and its last ``end`` characters where it is longer than ``longest``."""
+    if len(text) <= longest:
+        return text
+    return f"{text[: longest - end - 5]} ... {text[len(text) - end :]}"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -163,3 +163,14 @@ def test_an_error_in_the_input_imports_nothing_large(flowers: Path, arguments: l
     assert found.stderr.startswith("condiff: error: ")
     assert len(found.stderr.splitlines()) == 1
     assert found.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory")]
+)
+def test_too_little_memory_is_one_line(condiff: Run, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def fail(**_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("condiff.cli.app.app", fail)
+    condiff("demo").assert_failed("not enough memory")

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import csv
+import io
 import json
 import time
 import warnings
@@ -60,3 +62,36 @@ def test_the_record_of_a_command_names_no_folder_of_the_machine(monkeypatch: pyt
     words = ["condiff", "bench", "--out", "/home/me/runs", "--tables=a,b", "--before=/tmp/x.json", "data/t.csv"]
     monkeypatch.setattr(output.sys, "argv", words)
     assert output.typed() == "condiff bench --out runs --tables=a,b --before=x.json data/t.csv"
+
+
+def test_what_a_terminal_would_obey_is_shown_and_not_sent(capsys: pytest.CaptureFixture[str]) -> None:
+    error_line("bad \x1b[2J name \ud800")
+    output.note("also \x07 here")
+    output.console.print("and \x1b]0;title\x07", markup=False)
+    seen = capsys.readouterr()
+    assert seen.err == "condiff: error: bad \\x1b[2J name \\ud800\nalso \\x07 here\n"
+    assert seen.out == "and \\x1b]0;title\\x07\n"
+
+
+def test_an_error_is_never_longer_than_a_few_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    error_line("x" * 100_000 + ": write it again")
+    seen = capsys.readouterr().err
+    assert len(seen) < 1100
+    assert seen.endswith("xxx: write it again\n")
+
+
+def test_cells_that_a_spreadsheet_would_run_are_quoted_unless_they_are_wanted() -> None:
+    rows = [["=cmd|'/C calc'!A0", "+1 (555)", "@SUM(A1)", "\t=1"], ["-5", "+3.5e2", "-", "a=b"], [-5, None, 2.5, True]]
+    stream = io.StringIO()
+    assert output.write_csv(["=x", "b", "c", "d"], rows, stream) == 5
+    found = list(csv.reader(io.StringIO(stream.getvalue())))
+    assert found[0] == ["'=x", "b", "c", "d"]
+    assert found[1] == ["'=cmd|'/C calc'!A0", "'+1 (555)", "'@SUM(A1)", "'\t=1"]
+    assert found[2:] == [["-5", "+3.5e2", "-", "a=b"], ["-5", "", "2.5", "True"]]
+    stream = io.StringIO()
+    assert output.write_csv(["=x"], [["=1"]], stream, formulas=True) == 0
+    assert stream.getvalue() == "=x\n=1\n"
+    assert output.formula_notes(0) == []
+    assert output.formula_notes(1) == [
+        "1 cell that a spreadsheet would run as a formula now begins with ': --formulas writes them as they are"
+    ]

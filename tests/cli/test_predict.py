@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 from pathlib import Path
@@ -14,7 +15,7 @@ from sklearn.datasets import load_iris
 from tests.cli.conftest import Run, flower_rows, read_rows, species_of, write_rows
 
 from condiff import COINClassifier, COINRegressor, load
-from condiff.cli import predict
+from condiff.cli import output, predict
 
 KINDS = ("setosa", "versicolor", "virginica")
 
@@ -282,17 +283,17 @@ def test_a_write_that_fails_in_the_middle_leaves_the_old_answers(
     condiff: Run, fitted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class FullDisk:
-        def __init__(self, stream: TextIO) -> None:
+        def __init__(self, stream: TextIO, **_: object) -> None:
             self.stream = stream
 
         def writerow(self, _: object) -> None:
             self.stream.write("id,la")
-            raise OSError("no space left on device")
+            raise OSError(errno.ENOSPC, "No space left on device")
 
     (tmp_path / "answers.csv").write_text("old")
-    monkeypatch.setattr(predict, "csv", SimpleNamespace(writer=FullDisk))
+    monkeypatch.setattr(output, "csv", SimpleNamespace(writer=FullDisk))
     result = condiff("predict", fitted / "model", fitted / "flowers.csv", "--out", tmp_path / "answers.csv")
-    result.assert_failed("no space left on device")
+    result.assert_failed("answers.csv cannot be written (No space left on device): free some room")
     assert [path.name for path in tmp_path.iterdir()] == ["answers.csv"]
     assert (tmp_path / "answers.csv").read_text() == "old"
 

@@ -250,3 +250,30 @@ def test_what_parquet_lacks_is_said(tmp_path: Path) -> None:
     path.write_bytes(b"PAR1")
     with pytest.raises(InvalidFileError, match="not a readable Parquet file"):
         parquet_matrix(path)
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [b"{", b"\xff\xfe", b"[" * 2000, b'{"columns": [{"pandas_type": "categorical"}]}', b'{"index_columns": 3}', b"3"],
+)
+def test_notes_of_pandas_that_are_damaged_are_one_error(tmp_path: Path, metadata: bytes) -> None:
+    table = pa.table({"a": [1, 2]}).replace_schema_metadata({b"pandas": metadata})
+    pq.write_table(table, tmp_path / "t.parquet")
+    with pytest.raises(InvalidFileError, match=r"t\.parquet is not a readable Parquet file"):
+        read_table(tmp_path / "t.parquet")
+
+
+def test_a_few_bytes_that_stand_for_billions_of_rows_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pq.write_table(pa.table({"a": pa.nulls(2_000_000, pa.int64())}), tmp_path / "t.parquet")
+    assert (tmp_path / "t.parquet").stat().st_size < 10_000
+    monkeypatch.setenv("CONDIFF_MEMORY", "8M")
+    with pytest.raises(InvalidFileError, match=r"t\.parquet would take 16\.0 MB of memory.*split it"):
+        read_table(tmp_path / "t.parquet")
+
+
+def test_lists_become_no_more_columns_than_one_can_name(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [[0.0] * 100_001]}), tmp_path / "t.parquet")
+    with pytest.raises(InvalidFileError, match="number lists"):
+        read_table(tmp_path / "t.parquet")

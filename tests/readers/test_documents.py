@@ -102,3 +102,21 @@ def test_a_sheet(tmp_path: Path) -> None:
     (tmp_path / "t.xlsx").write_bytes(b"PK no sheet")
     with pytest.raises(InvalidFileError, match="is not a readable sheet"):
         read_table(tmp_path / "t.xlsx")
+
+
+def test_two_cells_in_the_corners_of_a_sheet_do_not_fill_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    pytest.importorskip("python_calamine")
+    book = openpyxl.Workbook()
+    book.active["A1"], book.active["XFD1048576"] = "a", "b"
+    book.save(tmp_path / "t.xlsx")
+    monkeypatch.setenv("CONDIFF_MEMORY", "500M")
+    with pytest.raises(InvalidFileError, match=r"t\.xlsx is not a readable sheet \(it needs too much memory"):
+        read_table(tmp_path / "t.xlsx")
+
+
+def test_numbers_of_thousands_of_digits_are_one_error(tmp_path: Path) -> None:
+    with pytest.raises(InvalidFileError, match="not JSON"):
+        saved(tmp_path / "t.json", '[{"a": ' + "9" * 5000 + "}]")

@@ -132,7 +132,7 @@ def test_a_changed_image_gets_a_new_array(tmp_path: Path) -> None:
 def test_a_missing_split_or_image_or_a_damaged_one_is_named(tmp_path: Path) -> None:
     folder = split_folder(tmp_path / "colours")
     write(folder / "images" / "black" / "1.png", b"nothing")
-    with pytest.raises(InvalidFileError, match=r"black/1.png cannot be read as an image"):
+    with pytest.raises(InvalidFileError, match=r"black/1.png is not a readable image"):
         load_image_folder(folder, "novel")
     (folder / "images" / "black" / "1.png").unlink()
     with pytest.raises(InvalidFileError, match=r"split_test.csv, line 7: .*1.png is not there"):

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import io
+import struct
 import sys
 import threading
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -64,7 +66,7 @@ def test_a_turned_photograph_is_put_upright() -> None:
 
 @pytest.mark.parametrize("content", [b"", b"no image", png(seed=0)[:90]], ids=["empty", "text", "cut"])
 def test_a_damaged_image_is_named(content: bytes) -> None:
-    with pytest.raises(InvalidFileError, match=r"birds\.zip: wren\.png cannot be read as an image"):
+    with pytest.raises(InvalidFileError, match=r"birds\.zip: wren\.png is not a readable image"):
         decode(content, Frame(4, 4), "birds.zip: wren.png")
 
 
@@ -146,3 +148,64 @@ def test_without_pillow_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
     with pytest.raises(MissingDependencyError, match=r"condiff\[images\]"):
         decode(png(), Frame(4, 4), "here")
+
+
+@pytest.mark.parametrize("form", ["PNG", "TIFF"])
+@pytest.mark.parametrize("grey", [True, False])
+def test_sixteen_bits_are_scaled_and_not_clipped(form: str, grey: bool) -> None:
+    ramp = np.linspace(0, 65535, 64).astype(np.uint16).reshape(8, 8)
+    square = decode(encoded(Image.fromarray(ramp), form), Frame(8, 8, grey=grey), "here")
+    np.testing.assert_array_equal(square[:, :, 0], np.round(ramp / 257.0).astype(np.uint8))
+
+
+def test_floats_are_shares_of_one_or_bytes_and_nothing_else() -> None:
+    def read(values: list[float]) -> list[int]:
+        image = Image.fromarray(np.array([values], np.float32).repeat(2, axis=0))
+        return decode(encoded(image, "TIFF"), Frame(2, 2, grey=True), "here")[0, :, 0].tolist()
+
+    assert read([0.0, 1.0]) == [0, 255]
+    assert read([3.0, 250.0]) == [3, 250]
+    for wild in ([-1.0, 3.0], [0.0, 1000.0], [0.0, float("nan")]):
+        with pytest.raises(InvalidFileError, match="neither 8 nor 16 bits: convert it"):
+            read(wild)
+
+
+def test_inks_become_colours() -> None:
+    square = decode(encoded(Image.new("CMYK", (4, 4), (0, 255, 255, 0)), "TIFF"), Frame(4, 4), "here")
+    assert square[0, 0].tolist() == [255, 0, 0]
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "P"])
+def test_what_is_transparent_is_white(mode: str) -> None:
+    image = Image.new("RGBA", (4, 4), (9, 9, 9, 0))
+    content = encoded(image.convert("P") if mode == "P" else image.convert(mode))
+    assert (decode(content, Frame(4, 4), "here") == 255).all()
+
+
+def test_a_palette_gives_its_colours() -> None:
+    image = Image.new("P", (4, 4), 1)
+    image.putpalette([0, 0, 0, 10, 200, 30])
+    assert decode(encoded(image), Frame(4, 4), "here")[0, 0].tolist() == [10, 200, 30]
+
+
+def test_of_an_animation_the_first_frame_is_taken_and_said_once() -> None:
+    frames = [Image.new("L", (4, 4), colour) for colour in (0, 255, 128)]
+    stream = io.BytesIO()
+    frames[0].save(stream, "GIF", save_all=True, append_images=frames[1:])
+    content = {"a.gif": stream.getvalue(), "b.gif": stream.getvalue(), "c.png": png()}
+    with pytest.warns(UserWarning, match=r"there: 2 of the files hold several frames, such as a\.gif") as caught:
+        found, _ = stored_images("set", list(content), content.__getitem__, Frame(4, 4), "k", where="there")
+    assert len(caught) == 1
+    assert (found[:2] == 0).all()
+
+
+@pytest.mark.parametrize("size", [(1, 200_000), (20_000, 20_000)], ids=["strip", "vast"])
+def test_an_image_that_would_fill_the_memory_is_refused_by_its_header(size: tuple[int, int]) -> None:
+    def chunk(kind: bytes, body: bytes) -> bytes:
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+    rows = zlib.compress(b"\0" * (1 + size[0] // 8), 9)
+    content = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", *size, 1, 0, 0, 0, 0))
+    content += chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+    with pytest.raises(InvalidFileError, match=r"pixels, which is too large or too narrow|is not a readable image"):
+        decode(content, Frame(96, 84), "here")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import gzip
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -318,3 +319,18 @@ def test_the_id_column_is_one_in_which_no_value_repeats(tmp_path: Path) -> None:
     assert read_table(path).id_column(["case_id"]) is None
     np.savez(tmp_path / "t.npz", X=np.eye(2), ids=np.array(["p", "q"]))
     assert read_table(tmp_path / "t.npz").id_column() == "ids"
+
+
+@pytest.mark.parametrize("name", ["t.csv.gz", "t.zip"])
+def test_text_that_unpacks_without_end_is_refused(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("condiff.files", "condiff.readers.delimited"):
+        monkeypatch.setattr(f"{module}.FREE", 1000)
+    text = b"a,b\n" + b"0,0\n" * 500_000
+    path = tmp_path / name
+    if name.endswith(".gz"):
+        path.write_bytes(gzip.compress(text))
+    else:
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("t.csv", text)
+    with pytest.raises(InvalidFileError, match=r"unpacks to .* from .*: unpack it yourself if you trust it"):
+        read_table(path)

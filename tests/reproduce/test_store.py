@@ -6,6 +6,7 @@ import signal
 import sqlite3
 import time
 import warnings
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -246,3 +247,32 @@ def test_stores_are_joined_and_a_run_of_both_stays_the_first(tmp_path):
         assert [(each["date"], each["runs"]) for each in one.makers()] == [("2026-01-01", 1), ("2026-02-02", 1)]
     with Store(tmp_path / "two.sqlite") as two:
         assert len(two) == 2
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("settings", "{"), ("settings", "[]"), ("metrics", '{"accuracy": "high"}'), ("split", "one"), ("seconds", "long")],
+)
+def test_a_run_that_was_edited_is_one_line_that_says_what_to_do(tmp_path, column, value):
+    path = tmp_path / "runs.sqlite"
+    with Store(path) as store:
+        store.add(_key(_run()), _run(), MADE)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"UPDATE runs SET {column} = ?", (value,))
+        connection.commit()
+    with Store(path) as store, pytest.raises(InvalidFileError, match=r"runs\.sqlite cannot be used .*: move it away"):
+        store.runs()
+
+
+@pytest.mark.parametrize(
+    ("said", "advice"),
+    [
+        ("database or disk is full", "free some room and run the command again; finished runs are kept"),
+        ("database disk image is malformed", r"restore a copy \(sqlite3 FILE \.recover"),
+        ("database is locked", "wait until the other sweep has ended"),
+        ("attempt to write a readonly database", "may write to"),
+    ],
+)
+def test_what_sqlite_says_comes_with_advice(tmp_path, said, advice):
+    with Store(tmp_path / "runs.sqlite") as store, pytest.raises(InvalidFileError, match=advice), store._errors():
+        raise sqlite3.OperationalError(said)

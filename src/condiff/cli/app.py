@@ -96,6 +96,11 @@ def main() -> None:
                 raise
             error_line(str(error))
             sys.exit(2)
+        except (MemoryError, RuntimeError) as error:
+            if debug or not _ran_out(error):
+                raise
+            error_line("there is not enough memory for this: give it less data at a time, or a larger machine")
+            sys.exit(2)
         except (KeyboardInterrupt, typer.Abort):
             code = _INTERRUPTED
         except _UsageError as error:
@@ -105,6 +110,11 @@ def main() -> None:
         nothing = arguments and arguments[0] in _ALL_OR_NOTHING
         error_line("stopped; nothing was written" if nothing else "stopped")
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _ran_out(error: Exception) -> bool:
+    """Whether an error is that of memory; torch has none of its own for it."""
+    return isinstance(error, MemoryError) or "can't allocate memory" in str(error)
 
 
 def _say_usage(error: Any) -> None:

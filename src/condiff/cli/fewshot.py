@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import sys
 from collections import Counter
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from condiff.cli.backbone import batches_shown
-from condiff.cli.output import check_out, note, print_json
+from condiff.cli.output import FORMULAS_HELP, check_out, formula_notes, note, print_json, write_csv
 from condiff.files import atomic_path
 
 if TYPE_CHECKING:
@@ -31,6 +30,7 @@ def command(
         str, typer.Option(help="efficientnet_lite0, or a folder that condiff backbone train wrote.")
     ] = "efficientnet_lite0",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the initialisations.")] = 0,
+    formulas: Annotated[bool, typer.Option("--formulas", help=FORMULAS_HELP)] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON list and nothing else.")] = False,
 ) -> None:
     """Label every image of a folder from one or a few labelled ones per class.
@@ -48,15 +48,16 @@ def command(
     with batches_shown("images embedded") as shown:
         found = label_images(folder, labels, backbone=backbone, seed=seed, on_batch=shown)
     rows = _rows(found)
-    if out is not None:
-        _write(rows, out)
+    changed = _write(rows, out, formulas) if out is not None else 0
     if json:
         print_json(rows)
     elif out is None:
-        _write_csv(rows, sys.stdout)
+        changed = _write_csv(rows, sys.stdout, formulas)
     counts = ", ".join(f"{label} {count}" for label, count in sorted(Counter(found.labels).items()))
     unsure = int((found.confidences < 0.5).sum())
     note(f"{len(rows)} images: {counts}; {unsure} with a confidence below one half")
+    for remark in formula_notes(changed):
+        note(remark)
     if out is not None:
         note(f"written to {out}")
 
@@ -79,17 +80,15 @@ def _rows(found: ImageLabels) -> list[dict[str, Any]]:
     ]
 
 
-def _write(rows: list[dict[str, Any]], out: Path) -> None:
+def _write(rows: list[dict[str, Any]], out: Path, formulas: bool) -> int:
     import json as codec
 
     with atomic_path(out) as temporary, temporary.open("w", newline="", encoding="utf-8") as stream:
         if out.suffix == ".json":
             stream.write(codec.dumps(rows, indent=2, allow_nan=False) + "\n")
-        else:
-            _write_csv(rows, stream)
+            return 0
+        return _write_csv(rows, stream, formulas)
 
 
-def _write_csv(rows: list[dict[str, Any]], stream: TextIO) -> None:
-    writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+def _write_csv(rows: list[dict[str, Any]], stream: TextIO, formulas: bool) -> int:
+    return write_csv(rows[0], (row.values() for row in rows), stream, formulas=formulas)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +11,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from condiff.cli.output import check_out, console, print_json, progress
+from condiff.cli.output import FORMULAS_HELP, check_out, console, formula_notes, print_json, progress, write_csv
 from condiff.errors import InvalidInputError
 from condiff.files import atomic_path
 
@@ -41,6 +40,7 @@ def command(
     inits: Annotated[int, typer.Option(min=1, help="Networks whose forecasts are averaged.")] = 3,
     seed: Annotated[int, typer.Option(min=0, help="Seed of initialisations and dropout.")] = 0,
     out: Annotated[Path, typer.Option(metavar="FILE.csv", help="Where to write the forecast.")] = Path("forecast.csv"),
+    formulas: Annotated[bool, typer.Option("--formulas", help=FORMULAS_HELP)] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON list and nothing else.")] = False,
 ) -> None:
     """Forecast the coming days of every region, diffused over the graph of the regions.
@@ -68,7 +68,7 @@ def command(
     )
     forecaster.fit(data.values, graph)
     rows = _rows(data, forecaster, tested, coverage)
-    _write(rows, out)
+    notes = formula_notes(_write(rows, out, formulas))
     scores = _scores(tested)
     summary: dict[str, Any] = {
         "days": len(data.days),
@@ -82,6 +82,7 @@ def command(
         "forecast": rows,
         "seconds": time.perf_counter() - started,
         "out": str(out),
+        "notes": notes,
     }
     if json:
         print_json([summary])
@@ -132,14 +133,10 @@ def _scores(tested: Backtest) -> list[dict[str, Any]]:
     ]
 
 
-def _write(rows: list[dict[str, Any]], out: Path) -> None:
+def _write(rows: list[dict[str, Any]], out: Path, formulas: bool) -> int:
+    cells = ([round(value, 6) if isinstance(value, float) else value for value in row.values()] for row in rows)
     with atomic_path(out) as temporary, temporary.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(
-            {name: round(value, 6) if isinstance(value, float) else value for name, value in row.items()}
-            for row in rows
-        )
+        return write_csv(rows[0], cells, stream, formulas=formulas)
 
 
 def _show(data: SeriesFile, summary: dict[str, Any]) -> None:
@@ -154,6 +151,8 @@ def _show(data: SeriesFile, summary: dict[str, Any]) -> None:
     console.print(_score_table(summary))
     console.print(f"{_verdict(summary['backtest'])}\n")
     console.print(_forecast_table(data, summary))
+    for remark in summary["notes"]:
+        console.print(f"note: {remark}", markup=False)
     console.print(f"\nwritten to {summary['out']}, in {summary['seconds']:.1f} s", markup=False)
 
 

@@ -5,7 +5,6 @@ Nothing large is imported here: errors in a file are reported at once.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from condiff.errors import InvalidFileError, InvalidInputError
+from condiff.files import read_json
 from condiff.readers.tables import Table, read_table
 
 DATA_HELP = (
@@ -115,7 +115,7 @@ def peek(folder: Path) -> tuple[FitFacts, list[str]]:
     if not path.is_file():
         raise InvalidFileError(f"{folder} is not a condiff model: it has no {_MODEL}")
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(path, "fit the model again")
         state = content["state"]["$dict"]
         if state["encoder_"] is not None:
             columns = [column["$dict"] for column in state["encoder_"]["$dict"]["columns"]]

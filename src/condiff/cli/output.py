@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import json
 import shlex
 import sys
@@ -15,18 +16,37 @@ from typing import Any, TextIO, TypeVar
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from condiff.errors import InvalidInputError
+from condiff.errors import InvalidInputError, shortened
+from condiff.readers.cells import as_number
 
 Item = TypeVar("Item")
 
-console = Console(soft_wrap=True, highlight=False)
 # Seconds between progress lines, where there is no terminal for a spinner.
 _BEAT = 10.0
 
 
+def printable(text: str) -> str:
+    """The text without what a terminal would obey: names and cells of foreign files may hold its commands."""
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+
+
+class _Console(Console):
+    """Rich's, which passes commands to the terminal on."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        super().print(*(printable(each) if isinstance(each, str) else each for each in objects), **options)
+
+
+console = _Console(soft_wrap=True, highlight=False)
+
+
 def error_line(message: str) -> None:
     """Print an error as exactly one line on standard error."""
-    print("condiff: error: " + " ".join(message.split()), file=sys.stderr)
+    print(f"condiff: error: {_one_line(message)}", file=sys.stderr)
+
+
+def _one_line(message: str) -> str:
+    return printable(shortened(" ".join(message.split()), 1000, 300))
 
 
 def warning_line(
@@ -38,12 +58,12 @@ def warning_line(
     line: str | None = None,
 ) -> None:
     """Print a warning as one line on standard error, without the source line, which means nothing to a user."""
-    print("condiff: warning: " + " ".join(str(message).split()), file=sys.stderr)
+    print(f"condiff: warning: {_one_line(str(message))}", file=sys.stderr)
 
 
 def note(message: str) -> None:
     """Report progress on standard error."""
-    print(message, file=sys.stderr, flush=True)
+    print(printable(message), file=sys.stderr, flush=True)
 
 
 def typed() -> str:
@@ -89,6 +109,41 @@ def check_out(out: Path, *inputs: Path, suffixes: Sequence[str] = ()) -> None:
     for path in inputs:
         if out.resolve() == path.resolve() or (out.exists() and path.exists() and out.samefile(path)):
             raise InvalidInputError(f"--out {out} is also an input, which would be lost: choose another name")
+
+
+FORMULAS_HELP = "Write text that a spreadsheet would run as a formula (=...) as it is, without a ' before it."
+# What begins a formula in Excel, LibreOffice and Google Sheets.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def write_csv(header: Iterable[Any], rows: Iterable[Iterable[Any]], stream: TextIO, *, formulas: bool = False) -> int:
+    """Write a table that is safe to open in a spreadsheet; returns the number of cells that were changed for it.
+
+    Names, labels and ids come from files of others, and a cell such as ``=HYPERLINK(...)`` is run by whoever opens the
+    table. Such text gets a ``'`` before it, unless ``formulas`` are wanted; numbers and lone signs are left alone.
+    """
+    changed = 0
+
+    def plain(cell: Any) -> Any:
+        nonlocal changed
+        if formulas or not isinstance(cell, str) or not cell.startswith(_FORMULA) or len(cell) < 2:
+            return cell
+        if cell[0] in "+-" and as_number(cell) is not None:
+            return cell
+        changed += 1
+        return f"'{cell}"
+
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow([plain(cell) for cell in header])
+    for row in rows:
+        writer.writerow([plain(cell) for cell in row])
+    return changed
+
+
+def formula_notes(changed: int) -> list[str]:
+    """What to say of cells that were changed, if any."""
+    many = f"{counted(changed, 'cell')} that a spreadsheet would run as a formula"
+    return [f"{many} now begin{'s' * (changed == 1)} with ': --formulas writes them as they are"] * (changed > 0)
 
 
 def counted(number: int, what: str) -> str:

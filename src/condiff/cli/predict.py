@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import warnings
 from collections import Counter
 from collections.abc import Sequence
@@ -14,7 +13,16 @@ import typer
 from numpy.typing import NDArray
 
 from condiff.cli.inputs import COVERAGE, DATA_HELP, EDGES_HELP, FitFacts, id_columns, open_data, peek, row_index
-from condiff.cli.output import check_out, console, counted, print_json, working
+from condiff.cli.output import (
+    FORMULAS_HELP,
+    check_out,
+    console,
+    counted,
+    formula_notes,
+    print_json,
+    working,
+    write_csv,
+)
 from condiff.encoders.columns import require_columns
 from condiff.errors import InvalidInputError
 from condiff.files import atomic_path
@@ -47,6 +55,7 @@ def command(
             "low and high, 0.9 by default.",
         ),
     ] = None,
+    formulas: Annotated[bool, typer.Option("--formulas", help=FORMULAS_HELP)] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON list and nothing else.")] = False,
 ) -> None:
     """Answer the rows of a table: their ids with label and probabilities, or with value and interval.
@@ -86,7 +95,8 @@ def command(
         if isinstance(fitted, COINClassifier)
         else _value_columns(outputs, ranges, given)
     )
-    _write({**{_free(name, answers): values for name, values in columns.items()}, **answers}, out)
+    columns = {**{_free(name, answers): values for name, values in columns.items()}, **answers}
+    notes += formula_notes(_write(columns, out, formulas))
     summary: dict[str, Any] = {"rows": table.n_rows, "out": str(out), "notes": notes}
     summary["given"] = 0 if given is None else int(observed(given).sum())
     summary["disagreeing"] = _disagreeing(answers)
@@ -290,14 +300,12 @@ def _class_summary(summary: dict[str, Any], answers: dict[str, list[Any]]) -> st
     return f"{counted(summary['rows'], 'row')}: {shown}; {summary['below_half']} with a confidence below one half"
 
 
-def _write(columns: dict[str, list[Any]], out: Path) -> None:
+def _write(columns: dict[str, list[Any]], out: Path, formulas: bool) -> int:
     with atomic_path(out) as temporary:
         if out.suffix == ".parquet":
             from condiff.readers.arrow import write_parquet
 
             write_parquet(columns, temporary)
-            return
+            return 0
         with temporary.open("w", newline="", encoding="utf-8") as stream:
-            writer = csv.writer(stream)
-            writer.writerow(columns)
-            writer.writerows(zip(*columns.values(), strict=True))
+            return write_csv(columns, zip(*columns.values(), strict=True), stream, formulas=formulas)

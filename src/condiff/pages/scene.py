@@ -23,6 +23,7 @@ from condiff.errors import InvalidInputError
 from condiff.estimators import COINClassifier
 from condiff.graph import Graph
 from condiff.pages.canvas import class_colours
+from condiff.readers.arrays import NpzArrays
 from condiff.uncertainty import Inspection
 
 Layout = Literal["auto", "pca", "tsne"]
@@ -244,8 +245,8 @@ def plane(points: Any) -> NDArray[np.float64]:
 
 
 def _embedding(path: Path, n_rows: int) -> NDArray[np.float64] | None:
-    with np.load(path, allow_pickle=False) as arrays:
-        if "embedding" not in arrays.files:
+    with NpzArrays(path) as arrays:
+        if "embedding" not in arrays:
             return None
         found = arrays["embedding"]
     if found.shape != (n_rows, 2) or found.dtype.kind not in "iuf" or not np.isfinite(found).all():

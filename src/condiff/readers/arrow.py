@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from condiff.errors import InvalidFileError, InvalidInputError, MissingDependencyError, did_you_mean
+from condiff.files import check_room, refusing
 from condiff.readers.cells import clean, listed, no_duplicates
 from condiff.readers.columns import Column
 
@@ -19,6 +21,8 @@ _CELLS = 1 << 22
 _PARTS = 8
 # Bytes of a stored column that are read at a time; without it a whole row group would be.
 _BUFFER = 1 << 16
+# Entries of a list, each of which becomes a column.
+_WIDEST = 100_000
 # Whole numbers past this are not exact as floats.
 _EXACT = 1 << 53
 
@@ -26,19 +30,26 @@ _EXACT = 1 << 53
 def open_parquet(path: str | Path) -> Any:
     """The opened file, or an error that says why it cannot be read."""
     pyarrow = _pyarrow()
-    try:
-        return pyarrow.parquet.ParquetFile(path, buffer_size=_BUFFER)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise _unreadable(path, error) from error
+    with _refusing(path):
+        file = pyarrow.parquet.ParquetFile(path, buffer_size=_BUFFER)
+        metadata = file.metadata
+        groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
+        # What pages of one value many times over unpack to, as the footer has it.
+        values = [group.column(column).num_values for group in groups for column in range(metadata.num_columns)]
+        check_room(path, 8 * max([metadata.num_rows, *values]), "split it into smaller files")
+        if min([metadata.num_rows, *values]) < 0 or sum(group.num_rows for group in groups) != metadata.num_rows:
+            raise ValueError("its footer counts wrong")
+        return file
 
 
 def open_feather(path: str | Path) -> Any:
     """A Feather file as a table that is mapped and not read."""
     pyarrow = _pyarrow()
-    try:
-        return pyarrow.feather.read_table(path, memory_map=True)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise _unreadable(path, error) from error
+    with _refusing(path):
+        table = pyarrow.feather.read_table(path, memory_map=True)
+        # Offsets and codes are believed by everything that reads them.
+        table.validate(full=True)
+        return table
 
 
 def _pyarrow() -> Any:
@@ -61,14 +72,16 @@ def read_batches(file: Any, path: str | Path, rows: int, columns: Sequence[str])
     import pyarrow
 
     names = list(columns)
-    try:
-        if isinstance(file, pyarrow.Table):
-            yield from file.select(names).to_batches(rows)
-            return
-        for batch in file.iter_batches(rows, columns=names):
-            yield batch.select(names)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise _unreadable(path, error) from error
+    mapped = isinstance(file, pyarrow.Table)
+    batches = iter(file.select(names).to_batches(rows) if mapped else file.iter_batches(rows, columns=names))
+    while True:
+        with _refusing(path):  # what the caller does with a batch is not the file's fault
+            batch = next(batches, None)
+            if batch is None:
+                return
+            batch = batch.select(names)
+            batch.validate(full=True)
+        yield batch
 
 
 def is_list(kind: Any) -> bool:
@@ -99,7 +112,12 @@ class ArrowColumns:
         self.n_rows = int(self._file.metadata.num_rows if parquet else self._file.num_rows)
         schema = self._schema = self._file.schema_arrow if parquet else self._file.schema
         no_duplicates(path, schema.names)
-        self._widths = self._list_widths(schema)
+        with _refusing(path):
+            self._widths = self._list_widths(schema)
+            self._name_columns(schema)
+        self._part: tuple[tuple[str, int], NDArray[Any]] | None = None
+
+    def _name_columns(self, schema: Any) -> None:
         #: Where a column comes from: a stored column and the place in its lists, or the numbers of the rows.
         self._origins: dict[str, tuple[str, int | None] | range] = {}
         names: list[str] = []
@@ -114,8 +132,7 @@ class ArrowColumns:
             )
             names += found
             self._origins |= found
-        no_duplicates(path, names)
-        self._part: tuple[tuple[str, int], NDArray[Any]] | None = None
+        no_duplicates(self.path, names)
 
     @property
     def source(self) -> str:
@@ -139,7 +156,9 @@ class ArrowColumns:
 
         batches = list(read_batches(self._file, self.path, self._rows([stored]), [stored]))
         arrays = [batch.column(0) for batch in batches]
-        return _column(name, pyarrow.chunked_array(arrays, self._schema.field(stored).type), stored in self._categories)
+        with _refusing(self.path):
+            whole = pyarrow.chunked_array(arrays, self._schema.field(stored).type)
+            return _column(name, whole, stored in self._categories)
 
     def batches(self, names: Sequence[str]) -> Iterator[tuple[int, Mapping[str, Column]]]:
         """Some columns, batch by batch, each with the number of rows before it."""
@@ -149,20 +168,21 @@ class ArrowColumns:
         stored = stored or self._schema.names[:1]  # which says how many rows there are
         start = 0
         for batch in read_batches(self._file, self.path, self._rows(stored), stored):
-            lists = {
-                field: _matrix(batch.column(field), width, np.float64)
-                for field, width in self._widths.items()
-                if field in stored
-            }
             here = slice(start, start + len(batch))
             columns = {}
-            for name, origin in origins.items():
-                if isinstance(origin, range):
-                    columns[name] = Column(name, "number", np.array(origin[here], dtype=np.float64))
-                elif origin[1] is None:
-                    columns[name] = _column(name, batch.column(origin[0]), origin[0] in self._categories)
-                else:
-                    columns[name] = Column(name, "number", lists[origin[0]][:, origin[1]])
+            with _refusing(self.path):
+                lists = {
+                    field: _matrix(batch.column(field), width, np.float64)
+                    for field, width in self._widths.items()
+                    if field in stored
+                }
+                for name, origin in origins.items():
+                    if isinstance(origin, range):
+                        columns[name] = Column(name, "number", np.array(origin[here], dtype=np.float64))
+                    elif origin[1] is None:
+                        columns[name] = _column(name, batch.column(origin[0]), origin[0] in self._categories)
+                    else:
+                        columns[name] = Column(name, "number", lists[origin[0]][:, origin[1]])
             yield start, columns
             start = here.stop
 
@@ -202,7 +222,7 @@ class ArrowColumns:
                     known = pyarrow.compute.list_value_length(column).drop_null()
                     lengths[name].update(known.unique().to_pylist())
         for each in nested:
-            if len(lengths[each.name]) != 1 and self.n_rows:
+            if (len(lengths[each.name]) != 1 and self.n_rows) or max(lengths[each.name], default=0) > _WIDEST:
                 raise self._unusable(each)
         return {name: max(found, default=0) for name, found in lengths.items()}
 
@@ -283,10 +303,9 @@ def _matrix(column: Any, width: int, dtype: type[np.floating[Any]]) -> NDArray[A
     return out
 
 
-def _unreadable(path: str | Path, error: Exception) -> InvalidFileError:
-    reason = str(error).split("\n")[0].rstrip(". ")
+def _refusing(path: str | Path) -> AbstractContextManager[None]:
     kind = "Feather" if str(path).lower().endswith((".feather", ".arrow")) else "Parquet"
-    return InvalidFileError(f"{path} is not a readable {kind} file ({reason}): write it again")
+    return refusing(path, f"a readable {kind} file", "write it again")
 
 
 def parquet_matrix(

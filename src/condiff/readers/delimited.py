@@ -17,6 +17,7 @@ from typing import IO, Any
 import numpy as np
 
 from condiff.errors import InvalidFileError
+from condiff.files import FREE, RATIO, check_room, reason
 from condiff.readers.cells import TEXT, as_number, clean, listed, no_duplicates
 from condiff.readers.columns import Column, ColumnDict
 
@@ -58,19 +59,41 @@ def inner_name(path: Path) -> str:
 @contextlib.contextmanager
 def open_binary(path: Path) -> Iterator[IO[bytes]]:
     """The file's bytes, unpacked if need be."""
+    if not path.name.lower().endswith((".zip", ".gz")):
+        with path.open("rb") as stream:
+            yield stream
+        return
     try:
         with contextlib.ExitStack() as stack:
-            stream: Any
+            packed: Any
             if path.name.lower().endswith(".zip"):
                 archive = stack.enter_context(zipfile.ZipFile(path))
-                stream = stack.enter_context(archive.open(_only_member(path)))
-            elif path.name.lower().endswith(".gz"):
-                stream = stack.enter_context(gzip.open(path))
+                packed = stack.enter_context(archive.open(_only_member(path)))
             else:
-                stream = stack.enter_context(path.open("rb"))
-            yield stream
+                packed = stack.enter_context(gzip.open(path))
+            yield io.BufferedReader(_Bounded(packed, path), _LOOK)
     except (gzip.BadGzipFile, EOFError, zlib.error, zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
-        raise InvalidFileError(f"{path} cannot be unpacked ({error}): write or download it again") from error
+        raise InvalidFileError(f"{path} cannot be unpacked ({reason(error)}): write or download it again") from error
+    except OSError as error:
+        raise InvalidFileError(f"{path} cannot be read ({reason(error)}): write or download it again") from error
+
+
+class _Bounded(io.RawIOBase):
+    """Unpacked bytes, as long as they are not absurdly many for the file."""
+
+    def __init__(self, stream: IO[bytes], path: Path) -> None:
+        self.stream, self.path, self.seen, self.packed = stream, path, 0, path.stat().st_size
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        part = self.stream.read(len(buffer))
+        self.seen += len(part)
+        if self.seen > max(FREE, RATIO * self.packed):
+            check_room(self.path, self.seen, "unpack it yourself if you trust it", packed=self.packed)
+        buffer[: len(part)] = part
+        return len(part)
 
 
 def _only_member(path: Path) -> str:
@@ -79,8 +102,8 @@ def _only_member(path: Path) -> str:
             members = [
                 name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX")
             ]
-    except (zipfile.BadZipFile, OSError) as error:
-        raise InvalidFileError(f"{path} cannot be unpacked ({error}): write or download it again") from error
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+        raise InvalidFileError(f"{path} cannot be unpacked ({reason(error)}): write or download it again") from error
     if len(members) != 1:
         shown = listed(members, 4) or "nothing"
         raise InvalidFileError(f"{path} holds {shown}: unpack it and name the file to read")

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import datetime
 import json
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from condiff.errors import InvalidFileError, InvalidInputError, MissingDependencyError
+from condiff.errors import InvalidFileError, InvalidInputError, MissingDependencyError, shortened
+from condiff.files import memory_budget, parse_json, refusing
 from condiff.readers.cells import listed
 from condiff.readers.columns import ColumnDict, gather, object_columns
 from condiff.readers.delimited import read_text
 
+_AGAIN = "write it again"
+# Seconds that a sheet may take, and how its reader ends where it cannot be read.
+_SECONDS, _REFUSED = 300, 3
 _FORMS = "a list of objects, an object with a list for each column, or one object per line"
 
 
@@ -20,10 +27,8 @@ def read_json(path: Path, *, lines: bool) -> ColumnDict:
     text = read_text(path)
     if not text.strip():
         raise InvalidFileError(f"{path} is empty (only white space): write the table again")
-    try:
-        content = [json.loads(line) for line in text.splitlines() if line.strip()] if lines else json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise InvalidFileError(f"{path} is damaged or not JSON ({error}): write it again") from error
+    content = [parse_json(line, path, _AGAIN) for line in text.splitlines() if line.strip()] if lines else None
+    content = parse_json(text, path, _AGAIN) if content is None else content
     if isinstance(content, dict) and isinstance(content.get("data"), list) and content.keys() & {"columns", "schema"}:
         # pandas' "split" and "table".
         rows, names = content["data"], content.get("columns")
@@ -44,18 +49,12 @@ def read_json(path: Path, *, lines: bool) -> ColumnDict:
 def read_sheet(path: Path) -> tuple[ColumnDict, list[str]]:
     """The first sheet that is not empty, whose first row names the columns, and which of several it was."""
     try:
-        import python_calamine
+        import python_calamine  # noqa: F401
     except ImportError as error:
         raise MissingDependencyError(
             "reading a sheet needs python-calamine: pip install 'condiff[data]', or save the sheet as CSV"
         ) from error
-    try:
-        book = python_calamine.CalamineWorkbook.from_path(str(path))
-        sheets = ((name, book.get_sheet_by_name(name).to_python(skip_empty_area=True)) for name in book.sheet_names)
-        sheet, rows = next(((name, rows) for name, rows in sheets if rows), ("", []))
-    except Exception as error:
-        # The reader has a family of exceptions of its own; whichever it is, the file is to be written again.
-        raise InvalidFileError(f"{path} is not a readable sheet ({error}): save it again, or as CSV") from error
+    sheet, rows, number = _sheet_cells(path)
     if not rows:
         raise InvalidFileError(f"{path} is empty: write the table again")
     names = [str(cell).strip() for cell in rows[0]]
@@ -69,8 +68,39 @@ def read_sheet(path: Path) -> tuple[ColumnDict, list[str]]:
             raise InvalidFileError(f"{path} has more than one column named {name!r}: give each its own name")
         if name:
             columns[name] = cells
-    others = len(book.sheet_names) - 1
-    return _gathered(path, columns), [f"read the sheet {sheet!r}, one of {others + 1}"] * (others > 0)
+    return _gathered(path, columns), [f"read the sheet {sheet!r}, one of {number}"] * (number > 1)
+
+
+def _sheet_cells(path: Path) -> tuple[str, list[list[Any]], int]:
+    """The name and the cells of the first sheet that is not empty, and the number of sheets.
+
+    Another process reads them: a few cells can span a sheet of billions, and the compiled reader ends its process where
+    memory runs out.
+    """
+    command = [sys.executable, "-P", str(Path(__file__).with_name("sheet_cells.py")), str(path), str(memory_budget())]
+    try:
+        found = subprocess.run(command, capture_output=True, timeout=_SECONDS, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise InvalidFileError(f"{path} took more than {_SECONDS} s to read: save it as CSV") from error
+    if found.returncode == 0:
+        with refusing(path, "a readable sheet", "save it again, or as CSV"):
+            name, rows, number = json.loads(found.stdout)
+            return str(name), [[_cell(cell) for cell in row] for row in rows], int(number)
+    said = found.stderr.decode("utf-8", "replace").strip()
+    if found.returncode != _REFUSED:
+        said = "it needs too much memory, or the reader stopped"
+    raise InvalidFileError(f"{path} is not a readable sheet ({shortened(said, 200)}): save it again, or as CSV")
+
+
+def _cell(value: Any) -> Any:
+    """A cell as Python has it; JSON knows no dates."""
+    if not isinstance(value, dict):
+        return value
+    ((kind, text),) = value.items()
+    if kind == "seconds":
+        return datetime.timedelta(seconds=text)
+    kinds: dict[str, Any] = {"date": datetime.date, "datetime": datetime.datetime, "time": datetime.time}
+    return kinds[kind].fromisoformat(text)
 
 
 def _gathered(path: Path, columns: Mapping[str, Sequence[Any]]) -> ColumnDict:
@@ -79,5 +109,5 @@ def _gathered(path: Path, columns: Mapping[str, Sequence[Any]]) -> ColumnDict:
         raise InvalidFileError(f"{path}: the columns have different lengths ({listed(sorted(map(str, lengths)), 4)})")
     try:
         return gather((each for name, values in columns.items() for each in object_columns(name, values)), str(path))
-    except (InvalidInputError, OverflowError) as error:
+    except (InvalidInputError, ArithmeticError, ValueError, TypeError) as error:
         raise InvalidFileError(f"{path}: {error}") from error

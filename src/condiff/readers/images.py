@@ -9,17 +9,18 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from condiff.errors import InvalidFileError, InvalidInputError, MissingDependencyError, did_you_mean
-from condiff.files import atomic_path, cache_folder
+from condiff.files import atomic_path, cache_folder, new_array, refusing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 Part = Literal["base", "validation", "novel"]
 PARTS: tuple[Part, ...] = ("base", "validation", "novel")
 _BATCH = 256
+# Pixels of a file beyond which Pillow warns, and of what it is resized to before the square is cut out.
+_PIXELS, _RESIZED = 89_478_485, 1 << 24
 # Raised when decoding changes, so that arrays of older versions are left alone.
 _DECODER = 1
 
@@ -125,21 +128,59 @@ def import_pillow() -> ModuleType:
 
 def decode(content: bytes, frame: Frame, where: str) -> NDArray[np.uint8]:
     """One image file's bytes as a stored square; ``where`` names the file in errors."""
+    return _decode(content, frame, where)[0]
+
+
+def _decode(content: bytes, frame: Frame, where: str) -> tuple[NDArray[np.uint8], bool]:
+    """The stored square, and whether it is the first of several frames."""
     pillow = import_pillow()
-    try:
+    with refusing(where, "a readable image", "replace it or take it out"):
         with pillow.Image.open(io.BytesIO(content)) as opened:
-            upright = pillow.ImageOps.exif_transpose(opened)
-            image = upright.convert("L" if frame.grey else "RGB")
-    except Exception as error:  # decoders of damaged files raise nearly anything, SyntaxError and struct.error included
-        raise InvalidFileError(f"{where} cannot be read as an image ({error}): replace it or take it out") from error
-    width, height = image.size
-    scale = frame.resize / min(width, height)
-    size = (max(frame.resize, round(width * scale)), max(frame.resize, round(height * scale)))
-    image = image.resize(size, pillow.Image.Resampling.BILINEAR)
-    left, top = (size[0] - frame.resize) // 2, (size[1] - frame.resize) // 2
-    square = image.crop((left, top, left + frame.resize, top + frame.resize))
-    pixels = np.asarray(square, dtype=np.uint8).reshape(frame.shape)
-    return 255 - pixels if frame.invert else pixels
+            # What the header says, before a pixel is unpacked.
+            width, height = opened.size
+            longest = frame.resize * max(width, height) / max(1, min(width, height))
+            if width * height > _PIXELS or longest * frame.resize > _RESIZED:
+                raise InvalidFileError(
+                    f"{where} is {width} x {height} pixels, which is too large or too narrow to be resized: replace it "
+                    "or take it out"
+                )
+            several = bool(getattr(opened, "is_animated", False))
+            image = _in_bytes(opened, pillow, where).convert("L" if frame.grey else "RGB")
+        width, height = image.size
+        scale = frame.resize / min(width, height)
+        size = (max(frame.resize, round(width * scale)), max(frame.resize, round(height * scale)))
+        image = image.resize(size, pillow.Image.Resampling.BILINEAR)
+        left, top = (size[0] - frame.resize) // 2, (size[1] - frame.resize) // 2
+        square = image.crop((left, top, left + frame.resize, top + frame.resize))
+        pixels = np.asarray(square, dtype=np.uint8).reshape(frame.shape)
+    return (255 - pixels if frame.invert else pixels), several
+
+
+def _in_bytes(opened: Any, pillow: ModuleType, where: str) -> Any:
+    """An opened image, upright, on white where it is transparent, with a byte for each channel.
+
+    Pillow itself clips numbers of 16 bits and more at 255, which makes most of them white.
+    """
+    image = pillow.ImageOps.exif_transpose(opened)
+    if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
+        image = image.convert("RGBA")
+        white = pillow.Image.new("RGBA", image.size, (255, 255, 255, 255))
+        return pillow.Image.alpha_composite(white, image)
+    if image.mode != "I" and image.mode != "F" and not image.mode.startswith("I;16"):
+        return image
+    values = np.asarray(image)
+    low, high = float(values.min()), float(values.max())  # NaN fails both comparisons below
+    if image.mode == "F":
+        # Shares of one, or bytes that a program has stored as fractions.
+        scale = 255.0 if high <= 1 else 1.0
+        inside = low >= 0 and high <= 255
+    else:
+        scale, inside = 255 / 65535, low >= 0 and high <= 65535
+    if not inside:
+        raise InvalidFileError(
+            f"{where} has values from {low:.6g} to {high:.6g}, which are neither 8 nor 16 bits: convert it to 8 bits"
+        )
+    return pillow.Image.fromarray((values * scale + 0.5).astype(np.uint8))
 
 
 def stored_images(
@@ -189,7 +230,7 @@ def stored_images(
     if found is None:
         import_pillow()
         with atomic_path(path) as temporary:
-            array = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=shape)
+            array = new_array(temporary, np.uint8, shape)
             for start, squares in _decoded(files, read, frame, where, workers):
                 array[start : start + len(squares)] = squares
                 if on_batch is not None:
@@ -206,12 +247,21 @@ def _decoded(
     files: Sequence[str], read: Callable[[str], bytes], frame: Frame, where: str, workers: int
 ) -> Iterator[tuple[int, NDArray[np.uint8]]]:
     """Batches of squares with the place of their first one; a batch's bytes are all that is in memory at a time."""
+    animated: list[str] = []
     with ThreadPoolExecutor(workers) as pool:
         for start in range(0, len(files), _BATCH):
             names = files[start : start + _BATCH]
             contents = [read(file) for file in names]
             places = [f"{where}: {file}" for file in names]
-            yield start, np.stack(list(pool.map(decode, contents, [frame] * len(names), places)))
+            found = list(pool.map(_decode, contents, [frame] * len(names), places))
+            animated += [file for file, (_, several) in zip(names, found, strict=True) if several]
+            yield start, np.stack([square for square, _ in found])
+    if animated:
+        warnings.warn(
+            f"{where}: {len(animated)} of the files hold several frames, such as {animated[0]}; the first is taken",
+            UserWarning,
+            stacklevel=2,
+        )
 
 
 def _open_array(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8] | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from condiff.errors import InvalidFileError, InvalidInputError
+from condiff.files import reason
 from condiff.reproduce.migration import migrate
 from condiff.reproduce.runs import Condition, Key, Run, canonical
 
@@ -44,6 +45,8 @@ _INSERT = (
     f"INSERT OR IGNORE INTO runs (key, {_COLUMNS}, identity, maker) "
     f"VALUES ({', '.join('?' * 13)}, (SELECT id FROM makers WHERE made = ?))"
 )
+# What reading a damaged store may raise: SQLite itself, and what is made of the texts in it.
+_DAMAGE = (sqlite3.Error, ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError)
 # Marks the file as one of ours, and its layout.
 _APPLICATION, _LAYOUT = 0x434F4E44, 2
 
@@ -96,14 +99,12 @@ class Store:
             self._prepare()
         except BaseException as error:
             self._connection.close()
-            if isinstance(error, sqlite3.Error):
-                raise self._unusable(error) from error
-            raise
+            if isinstance(error, InvalidFileError) or not isinstance(error, _DAMAGE):
+                raise
+            raise self._unusable(error) from error
 
-    def _unusable(self, error: sqlite3.Error) -> InvalidFileError:
-        return InvalidFileError(
-            f"{self.path} cannot be used as a store of runs ({error}): move it away or name another folder"
-        )
+    def _unusable(self, error: Exception) -> InvalidFileError:
+        return InvalidFileError(f"{self.path} cannot be used as a store of runs ({reason(error)}): {_mend(error)}")
 
     def _prepare(self) -> None:
         execute = self._connection.execute
@@ -129,7 +130,8 @@ class Store:
             execute(f"PRAGMA user_version = {_LAYOUT}")
             execute("COMMIT")
         except BaseException:
-            execute("ROLLBACK")
+            with suppress(sqlite3.Error):  # the disk may be the cause
+                execute("ROLLBACK")
             raise
         if old:
             execute("VACUUM")
@@ -255,22 +257,34 @@ class Store:
     def _errors(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as error:
-            raise InvalidFileError(f"{self.path}: {error}") from error
+        except _DAMAGE as error:
+            if isinstance(error, InvalidFileError):
+                raise
+            raise self._unusable(error) from error
+
+
+def _mend(error: Exception) -> str:
+    """What to do about an error of SQLite's, which says only what is wrong."""
+    said = str(error)
+    if "full" in said:
+        return "free some room and run the command again; finished runs are kept"
+    if "locked" in said or "busy" in said:
+        return "wait until the other sweep has ended"
+    if "readonly" in said or "read-only" in said or "unable to open" in said:
+        return "name a folder that you may write to"
+    return "move it away and run the command again, or restore a copy (sqlite3 FILE .recover saves what it can)"
 
 
 def _run(row: tuple[Any, ...]) -> Run:
     task, dataset, condition, method, settings, split, init, metrics, epochs, seconds, memory = row
-    return Run(
-        task,
-        dataset,
-        method,
-        json.loads(settings),
-        split,
-        init,
-        json.loads(metrics),
-        epochs,
-        seconds,
-        memory,
-        Condition(json.loads(condition)),
-    )
+    words, wholes = (task, dataset, method), (split, init, epochs)
+    if not all(isinstance(each, str) for each in words) or not all(isinstance(each, int) for each in wholes):
+        raise TypeError("a run has a value of the wrong kind")
+    if not all(isinstance(each, int | float) for each in (seconds, memory)):
+        raise TypeError("a run has a time that is no number")
+    measured, chosen, under = json.loads(metrics), json.loads(settings), json.loads(condition)
+    if not all(isinstance(each, dict) for each in (measured, chosen, under)):
+        raise TypeError("a run has no settings or metrics")
+    if not all(isinstance(value, int | float) for value in measured.values()):
+        raise TypeError("a run has a metric that is no number")
+    return Run(task, dataset, method, chosen, split, init, measured, epochs, seconds, memory, Condition(under))

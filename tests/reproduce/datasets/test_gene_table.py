@@ -57,7 +57,7 @@ def test_a_changed_byte_is_noticed(tmp_path: Path, position: int) -> None:
     content = bytearray(path.read_bytes())
     content[position] ^= 0xFF
     path.write_bytes(content)
-    with pytest.raises(InvalidFileError, match=r"table\.npz is not a readable gene table"):
+    with pytest.raises(InvalidFileError, match=r"table\.npz.*: delete it"):
         load_gene_table(path)
 
 
@@ -66,7 +66,7 @@ def test_other_files_are_refused(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "table.npz"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(InvalidFileError, match="not a readable gene table"):
+    with pytest.raises(InvalidFileError, match=r": delete it|never loaded"):
         load_gene_table(path)
 
 
@@ -81,5 +81,5 @@ def test_archives_without_the_parts_or_with_wrong_ones_are_refused(tmp_path: Pat
         parts | {"labels": np.array([{}], dtype=object)},
     ):
         np.savez(tmp_path / "wrong.npz", **wrong)
-        with pytest.raises(InvalidFileError, match="not a readable gene table"):
+        with pytest.raises(InvalidFileError, match=r": delete it|never loaded"):
             load_gene_table(tmp_path / "wrong.npz")

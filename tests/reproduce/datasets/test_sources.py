@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import contextlib
+import gzip
 import hashlib
 import os
 import subprocess
@@ -33,6 +35,7 @@ class Server(ThreadingHTTPServer):
         self.requests: list[str] = []
         self.content = CONTENT
         self.meeting = threading.Barrier(2, timeout=30)
+        self.done = threading.Event()
 
     @property
     def address(self) -> str:
@@ -50,6 +53,30 @@ class Handler(BaseHTTPRequestHandler):
             return
         self.send_response(200)
         content = self.server.content
+        if step == "endless":
+            self.end_headers()
+            with contextlib.suppress(OSError):
+                while True:
+                    self.wfile.write(content)
+            return
+        if step == "packed":
+            bomb = gzip.compress(bytes(50_000_000), 9)
+            self.send_header("Content-Encoding", "gzip")
+            self.send_header("Content-Length", str(len(bomb)))
+            self.end_headers()
+            with contextlib.suppress(OSError):
+                self.wfile.write(bomb)
+            return
+        if step == "silent":
+            self.server.done.wait(20)
+            return
+        if step == "dripping":
+            self.end_headers()
+            with contextlib.suppress(OSError):
+                while not self.server.done.wait(0.02):
+                    self.wfile.write(b"x")
+                    self.wfile.flush()
+            return
         if step != "half without length":
             self.send_header("Content-Length", str(len(content)))
         self.end_headers()
@@ -67,6 +94,7 @@ def server() -> Iterator[Server]:
         thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield running
+        running.done.set()
         running.shutdown()
         thread.join()
 
@@ -76,7 +104,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache, no data folder, and a small file under the name of a large one."""
     monkeypatch.delenv("CONDIFF_DATA", raising=False)
     monkeypatch.setenv("CONDIFF_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("pooch.core.time.sleep", lambda seconds: None)
+    monkeypatch.setattr(download.time, "sleep", lambda seconds: None)
     monkeypatch.setitem(FILES, NAME, small_file())
     monkeypatch.setitem(registry.DATASETS, "covid", registry.Dataset("covid", "", "", "", ((small_file(),),)))
     return tmp_path / "cache"
@@ -126,7 +154,7 @@ def test_interrupted_downloads_are_tried_again(
 
 @pytest.mark.parametrize(
     ("step", "reason"),
-    [("half", "the connection was cut"), ("half without length", "does not have the SHA-256"), ("500", "HTTP 500")],
+    [("half", "the connection was cut"), ("half without length", "the connection was cut"), ("500", "HTTP 500")],
 )
 def test_a_download_that_never_completes_leaves_nothing_behind(
     mirror: Server, cache: Path, step: str, reason: str
@@ -149,6 +177,26 @@ def test_a_file_that_the_server_does_not_have_is_asked_for_once(mirror: Server, 
 def test_other_content_than_pinned_is_refused_and_not_kept(mirror: Server, cache: Path, content: bytes) -> None:
     mirror.content = content
     with pytest.raises(InvalidFileError, match="it was not kept"):
+        sources.locate(NAME)
+    assert files_in(cache) == []
+
+
+@pytest.mark.parametrize("step", ["endless", "packed"])
+def test_no_more_bytes_are_taken_than_the_file_has(mirror: Server, cache: Path, step: str) -> None:
+    mirror.script = [step] * 10
+    with pytest.raises(InvalidFileError, match=f"sends more than the {len(CONTENT)} bytes"):
+        sources.locate(NAME)
+    assert len(mirror.requests) == 1
+    assert files_in(cache) == []
+
+
+@pytest.mark.parametrize(("step", "reason"), [("silent", "no answer within"), ("dripping", "slower than 4 kB/s")])
+def test_a_download_has_to_get_on(
+    mirror: Server, cache: Path, monkeypatch: pytest.MonkeyPatch, step: str, reason: str
+) -> None:
+    monkeypatch.setattr(download, "OPENING", 0.1)
+    mirror.script = [step] * 10
+    with pytest.raises(DataUnavailableError, match=reason):
         sources.locate(NAME)
     assert files_in(cache) == []
 
@@ -248,10 +296,10 @@ def test_a_cache_that_cannot_be_written_is_an_error(
         sources.locate(NAME)
 
 
-def test_without_pooch_the_message_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_requests_the_message_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CONDIFF_DATA", raising=False)
     monkeypatch.delenv("CONDIFF_CACHE", raising=False)
-    monkeypatch.setitem(sys.modules, "pooch", None)
+    monkeypatch.setitem(sys.modules, "requests", None)
     with pytest.raises(MissingDependencyError, match=r"condiff\[data\]"):
         sources.locate(NAME)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import zipfile
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from condiff.errors import InvalidFileError, InvalidInputError
-from condiff.files import atomic_path
+from condiff.files import atomic_path, refusing
+from condiff.readers.arrays import NpzArrays
 from condiff.reproduce.migration import split_features_name
 
 if TYPE_CHECKING:
@@ -121,22 +121,18 @@ def load_features(path: Path | str) -> ClassFeatures:
     if not zipfile.is_zipfile(path):
         raise InvalidFileError(f"{path} is not an .npz file, or is cut off; {again}")
     try:
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
+        with NpzArrays(path, again) as archive, refusing(path, "a file of features", again):
             missing = [key for key in _KEYS if key not in archive]
             if missing:
                 raise InvalidFileError(f"{path} holds no features of images ({', '.join(missing)} missing); {again}")
             parts = {key: archive[key] for key in _KEYS}
             source = {key: str(archive[key]) or None for key in _SOURCE if key in archive}
-        names = parts["classes"].tobytes().decode().split("\n")
-        found = class_features(
-            str(parts["name"]), parts["features"], parts["labels"], names, parts["base_mean"], **source
-        )
+            names = parts["classes"].tobytes().decode().split("\n")
+            found = class_features(
+                str(parts["name"]), parts["features"], parts["labels"], names, parts["base_mean"], **source
+            )
     except InvalidInputError as error:
         raise InvalidFileError(f"{path}: {error}") from error
-    except (ValueError, OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
-        if isinstance(error, InvalidFileError):
-            raise
-        raise InvalidFileError(f"{path} cannot be read as features of images ({error}); {again}") from error
     if found.fingerprint != str(parts["fingerprint"]):
         raise InvalidFileError(f"{path} was changed after it was written; {again}")
     return found

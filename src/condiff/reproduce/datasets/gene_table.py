@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from condiff.errors import InvalidFileError
-from condiff.files import atomic_path
+from condiff.files import atomic_path, refusing
+from condiff.readers.arrays import NpzArrays
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -70,10 +68,9 @@ def save_gene_table(table: GeneTable, path: Path) -> None:
 
 def load_gene_table(path: Path) -> GeneTable:
     """Read what :func:`save_gene_table` wrote."""
-    try:
-        # numpy leaves a damaged file open unless it is given a stream.
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
-            arrays = {key: archive[key] for key in archive.files}
+    with refusing(path, "a readable gene table", "delete it"):
+        with NpzArrays(path, "delete it") as archive:
+            arrays = dict(archive)
         patients, genes, kinds = (tuple(arrays[name].tolist()) for name in ("patients", "genes", "kinds"))
         ones = np.ones(len(arrays["indices"]))
         shape = (len(patients), len(genes) * len(kinds))
@@ -82,5 +79,3 @@ def load_gene_table(path: Path) -> GeneTable:
         number = sum(key.startswith(f"{_PARTS[0]}_") for key in arrays)
         splits = tuple(PublishedSplit(*(arrays[f"{part}_{i}"] for part in _PARTS)) for i in range(number))
         return GeneTable(features, arrays["labels"], patients, genes, kinds, splits)
-    except (ValueError, OSError, EOFError, KeyError, TypeError, zipfile.BadZipFile, zlib.error) as error:
-        raise InvalidFileError(f"{path} is not a readable gene table ({error}): delete it") from error

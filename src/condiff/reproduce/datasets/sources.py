@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from condiff.errors import CondiffError, DataUnavailableError, InvalidFileError, InvalidInputError
-from condiff.files import cache_folder
+from condiff.errors import CondiffError, DataUnavailableError, InvalidFileError, InvalidInputError, WriteError
+from condiff.files import cache_folder, reason
 from condiff.reproduce.datasets import download
 from condiff.reproduce.datasets.registry import DATASETS, FILES, DataFile, Dataset, get_dataset
 
@@ -175,13 +175,12 @@ def _download(file: DataFile) -> Path:
                 return target
             except DataUnavailableError as problem:
                 problems.append(str(problem))
+    except WriteError as error:
+        raise _unwritable(target, error.__cause__ or error) from error
     except CondiffError:
         raise
     except OSError as error:
-        raise DataUnavailableError(
-            f"cannot write {target} ({error.strerror or error}): "
-            "set CONDIFF_CACHE to a folder with room that you may write to"
-        ) from error
+        raise _unwritable(target, error) from error
     why = "; ".join(problems) or f"no public address serves these bytes (made from: {_origin(file)})"
     where = (
         f"or get it from {file.address} and put it at {target}"
@@ -190,6 +189,13 @@ def _download(file: DataFile) -> Path:
     )
     raise DataUnavailableError(
         f"{file.name} is not on this machine: {why}; set CONDIFF_DATA to a folder containing {file.name}, {where}"
+    )
+
+
+def _unwritable(target: Path, error: BaseException) -> DataUnavailableError:
+    cause = getattr(error, "strerror", None) or reason(error)
+    return DataUnavailableError(
+        f"cannot write {target} ({cause}): set CONDIFF_CACHE to a folder with room that you may write to"
     )
 
 
