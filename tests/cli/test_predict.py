@@ -15,7 +15,7 @@ from sklearn.datasets import load_iris
 from tests.cli.conftest import Run, flower_rows, read_rows, species_of, write_rows
 
 from condiff import COINClassifier, COINRegressor, load
-from condiff.cli import output, predict
+from condiff.cli import output
 
 KINDS = ("setosa", "versicolor", "virginica")
 
