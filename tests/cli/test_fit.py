@@ -527,3 +527,15 @@ def test_edges_beside_a_table(condiff: Run, club: Path, features: bool) -> None:
     condiff("fit", table, *options, "--graph", "knn", "--out", club / "m").assert_failed("exclude each other")
     (club / "edges.csv").write_text("source,target\n0,99\n")
     condiff("fit", table, *options, "--out", club / "m").assert_failed("line 2: there is no node '99' in people.csv")
+
+
+def test_classes_get_exactly_the_sizes_that_are_given(condiff: Run, tmp_path: Path) -> None:
+    table = write_rows(tmp_path / "flowers.csv", flower_rows())
+    command = "fit", table, "--target", "species", "--out", tmp_path / "model"
+    refused = condiff(*command, "--exact-sizes")
+    assert refused.code == 2 and "give them with --prior" in refused.err
+    sizes = {"setosa": 60, "versicolor": 40, "virginica": 50}
+    prior = ",".join(f"{name}={size}" for name, size in sizes.items())
+    assert condiff(*command, "--prior", prior, "--exact-sizes").code == 0
+    found = load(tmp_path / "model").transduction_.tolist()
+    assert abs(found.count("setosa") - 60) <= 1 and abs(found.count("versicolor") - 40) <= 1  # iris has equal rows

@@ -76,6 +76,9 @@ def command(
         str | None,
         typer.Option(metavar="SHARES", help="labels, uniform, or yes=0.1,no=0.9: how common each class is."),
     ] = None,
+    exact_sizes: Annotated[
+        bool, typer.Option("--exact-sizes", help="Give each class exactly as many rows as --prior says.")
+    ] = False,
     n_neighbors: Annotated[
         int | None, typer.Option(min=2, help="Neighbours that a point is joined to, itself counted.")
     ] = None,
@@ -98,6 +101,8 @@ def command(
         raise InvalidInputError(f"--task must be auto, classification or regression, not {task!r}")
     weights = choice_or_shares(class_weight, ["balanced"], "--class-weight")
     shares = choice_or_shares(prior, ["labels", "uniform"], "--prior")
+    if exact_sizes and shares is None:
+        raise InvalidInputError("--exact-sizes needs the sizes of the classes: give them with --prior")
     check_model_folder(out, force)
     if target is None:
         if not data.is_dir():
@@ -133,6 +138,7 @@ def command(
         sizes = counts if shares == "labels" else [1] * len(classes)
         shares = {str(label): float(size) for label, size in zip(classes, sizes, strict=True)}
     options |= {"graph": graph, "class_weight": _by_code(weights, classes), "class_prior": _by_code(shares, classes)}
+    options["quota"] = "exact" if exact_sizes else None
     adjacency = None
     if edge_file is not None:
         if graph not in (None, "precomputed"):
@@ -201,7 +207,7 @@ def _fit(task: str, options: dict[str, Any], X: Any, labels: Any, adjacency: Any
     given = {name: value for name, value in options.items() if value is not None}
     for name in given:
         if name not in kind._get_param_names():
-            option = {"class_prior": "--prior"}.get(name, "--" + name.replace("_", "-"))
+            option = {"class_prior": "--prior", "quota": "--exact-sizes"}.get(name, "--" + name.replace("_", "-"))
             raise InvalidInputError(f"{option} does not apply to a {task}: leave it out")
     edges = {} if adjacency is None else {"adjacency": adjacency}
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -12,21 +13,28 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from condiff.errors import InvalidInputError
 from condiff.estimators.base import Array, BaseCOIN
 from condiff.estimators.coverage import Asked, class_sets
 from condiff.estimators.inputs import (
     UNLABELLED,
     Items,
+    Nodes,
     class_items,
     class_targets,
     class_weights,
     held_out_folds,
     known_shares,
     unpacked,
+    without,
 )
+from condiff.estimators.scope import out_of_scope
 from condiff.model import Head
 from condiff.training import ClassBalance
 from condiff.uncertainty.calibration import apply_temperature, fit_temperature
+from condiff.uncertainty.quota import assign, quotas
+
+_TINY = 1e-12
 
 
 class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
@@ -77,6 +85,9 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         ``classes / labelled points``: it settles ties where labels are few, and fades as they come in.
     class_prior : dict or None, default=None
         Known sizes or proportions of the classes among all points; by default they are estimated.
+    quota : {"soft", "exact"}, default="soft"
+        How they are met: by the mean of the probabilities, or exactly, by the answers at the distinct training rows:
+        of all assignments that fill the quotas the one with the most probable classes. New rows follow its prices.
     calibration : "temperature" or None, default="temperature"
         Fit a temperature on held-out labels, where there are at least ten in classes of two or more.
     noisy_labels : bool, default=False
@@ -105,6 +116,8 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         The base and the diffusion that were taken, and why; ``print`` it for one line.
     layers_, strength_, diffusion_time_ : int, float, float
         The diffusion that was used; the time is their product.
+    prices_ : ndarray of shape (n_classes,) or None
+        What is added to the logarithms of the outputs so that quotas are filled.
     temperature_ : float
         1 where there were too few labels to calibrate.
     cv_score_ : float
@@ -131,12 +144,14 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
     """
 
     _head: ClassVar[Head] = "softmax"
+    prices_: Array | None = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseCOIN._parameter_constraints,
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "class_balance": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left"), None],
         "class_prior": [dict, None],
+        "quota": [StrOptions({"soft", "exact"})],
         "calibration": [StrOptions({"temperature"}), None],
         "noisy_labels": ["boolean"],
     }
@@ -162,6 +177,7 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         class_weight: Any = None,
         class_balance: Any = "auto",
         class_prior: Any = None,
+        quota: str = "soft",
         calibration: str | None = "temperature",
         noisy_labels: bool = False,
         folds: int = 5,
@@ -195,6 +211,7 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         self.class_weight = class_weight
         self.class_balance = class_balance
         self.class_prior = class_prior
+        self.quota = quota
         self.calibration = calibration
         self.noisy_labels = noisy_labels
 
@@ -234,13 +251,14 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
             probabilities = apply_temperature(answers, temperature)
             return np.asarray(-np.log(probabilities[np.arange(len(item)), items.targets[item]]))
 
+        prior = known_shares(self.class_prior, self.classes_)
         answers = self._fit(
             nodes,
             items,
             held_out,
             n_classes,
             item_losses=log_losses,
-            prior=known_shares(self.class_prior, self.classes_),
+            prior=prior,
         )
         self.temperature_, self.cv_score_ = 1.0, float("nan")
         if len(item):
@@ -248,8 +266,45 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
             self.cv_score_ = float(np.average(answers.argmax(axis=1) == codes, weights=shares))
             if self.calibration is not None:
                 self.temperature_ = fit_temperature(answers, codes, shares)
+        self.prices_ = None
+        if prior is not None and self.quota == "exact":
+            self._fill_quotas(prior)
+        elif self.quota == "exact":
+            raise InvalidInputError("quota='exact' needs the sizes of the classes: set class_prior")
         self.transduction_ = self.classes_[self._outputs_of_rows(nodes, X).argmax(axis=1)]
         return self
+
+    def _fill_quotas(self, shares: Array) -> None:
+        """Find the prices of the classes at which every one gets its quota of the nodes; labelled nodes count."""
+        record, outputs = self.record_, self._at_nodes()
+        free = np.ones(len(outputs), bool)
+        if not self.noisy_labels:
+            free[record.nodes] = False
+        taken = np.bincount(outputs[~free].argmax(axis=1), minlength=len(shares))
+        wanted = np.maximum(quotas(shares, len(outputs)) - taken, 0)
+        if not wanted.sum():
+            return
+        scores = np.log(np.maximum(outputs[free], _TINY))
+        codes, prices = assign(scores, quotas(wanted.astype(np.float64), int(free.sum())))
+        # Points that are alike may be told apart by their quota alone: the last digits then say which is which.
+        tied = np.flatnonzero((scores + prices).argmax(axis=1) != codes)
+        scores[tied, codes[tied]] = (scores + prices)[tied].max(axis=1) - prices[codes[tied]] + 1e-9
+        output = record.output.copy()
+        output[np.flatnonzero(free)[tied]] = np.exp(scores[tied])
+        self.record_, self.prices_ = replace(record, output=output), prices
+
+    def _answer(self, X: Any, adjacency: Any = None) -> Array:
+        return self._priced(super()._answer(X, adjacency))
+
+    def _outputs_of_rows(self, nodes: Nodes, X: Any) -> Array:
+        return self._priced(self._at_nodes()[nodes.of_row]) if (nodes.of_row >= 0).all() else self._answer(X)
+
+    def _priced(self, outputs: Array) -> Array:
+        """Outputs at the prices of the classes, where these have quotas."""
+        if self.prices_ is None:
+            return outputs
+        found = outputs * np.exp(self.prices_ - self.prices_.max())
+        return np.asarray(found / np.maximum(found.sum(axis=1, keepdims=True), 1e-300))
 
     def _at_nodes(self) -> Array:
         """The given labels where there are any; those of equal rows that contradict each other are averaged."""
@@ -274,10 +329,48 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         """Outputs, such as those of ``record_``, as calibrated probabilities."""
         return apply_temperature(outputs, self.temperature_)
 
-    def predict(self, X: Any, *, adjacency: Any = None) -> Any:
-        """The most probable class; for training points exactly ``transduction_``."""
-        codes = self._answer(X, adjacency).argmax(axis=1)
-        return self.classes_[codes]
+    def predict(
+        self, X: Any, *, abstain: float | None = None, none_of_these: float | None = None, adjacency: Any = None
+    ) -> Any:
+        """The most probable class; for training points exactly ``transduction_``.
+
+        Parameters
+        ----------
+        X, adjacency
+            As for :meth:`predict_proba`.
+        abstain : float, optional
+            Leave out answers whose chance of being wrong, by the calibrated probabilities, is larger than this.
+        none_of_these : float, optional
+            Leave out answers for rows that are out of scope: no more than this share of the labelled rows would be as
+            far from all other labels. Of rows that are like the labelled ones about this share is left out too.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Classes. An answer that was left out is what marks a missing label: -1 among integers, NaN among floats,
+            None among others, and among integers of which -1 is a class.
+        """
+        outputs = self._answer(X, adjacency)
+        answers = self.classes_[outputs.argmax(axis=1)]
+        if abstain is None and none_of_these is None:
+            return answers
+        left_out = np.zeros(len(answers), bool)
+        for name, share in (("abstain", abstain), ("none_of_these", none_of_these)):
+            if share is not None and not 0 <= share <= 1:
+                raise InvalidInputError(f"{name} must be between 0 and 1, not {share:g}")
+        if abstain is not None:
+            left_out |= 1 - self.probabilities_of(outputs).max(axis=1) > abstain
+        if none_of_these is not None:
+            left_out |= out_of_scope(self, X, Asked.rows(self, X, adjacency))[1] <= none_of_these
+        return without(answers, left_out)
+
+    def out_of_scope(self, X: Any, *, adjacency: Any = None) -> Array:
+        """How far rows are from what the labels can speak of: 0 at a label, up to 1.
+
+        High where a random walk along the graph's edges is unlikely to meet a labelled row, as from rows of a class
+        that has no label, and for rows much farther from their neighbours than these are from theirs.
+        """
+        return out_of_scope(self, X, Asked.rows(self, X, adjacency))[0]
 
     def predict_set(
         self, X: Any, coverage: float = 0.9, *, per_class: bool = False, proved: bool = False, adjacency: Any = None
@@ -313,7 +406,7 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
     def answers_at(self, nodes: NDArray[np.int64], coverage: float | None = None) -> NDArray[Any]:
         """Probabilities at nodes of the graph, by their numbers; with a coverage, their prediction sets."""
         if coverage is None:
-            return self.probabilities_of(self.record_.output[nodes])
+            return self.probabilities_of(self._priced(self.record_.output[nodes]))
         return class_sets(self, Asked.of_nodes(self, nodes), coverage)
 
     def _penalties(self, items: Items, weights: torch.Tensor) -> Sequence[ClassBalance | None]:

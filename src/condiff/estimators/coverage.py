@@ -58,7 +58,7 @@ class Asked:
             return found
         output, at_folds = found.output, found.at_folds
         output[new] = model._induce(X[new], adjacency)
-        joined = _shares(domain.weights_of(X[new], adjacency))
+        joined = shares_of(domain.weights_of(X[new], adjacency))
         at_folds[:, new] = _shifted(model, output[new], joined, len(at_folds))
         order = np.arange(len(nodes))
         order[new] = len(nodes) + np.arange(len(new))
@@ -78,10 +78,10 @@ class Asked:
             fold_of[record.nodes[record.held_out]] = record.fold
             labelled = np.flatnonzero(fold_of[nodes] >= 0)
             at_folds[:, labelled] = at_folds[fold_of[nodes[labelled]], labelled]
-        return cls(nodes, output, at_folds, _shares(model.graph_.weights)[nodes])
+        return cls(nodes, output, at_folds, shares_of(model.graph_.weights)[nodes])
 
 
-def _shares(weights: Any) -> sp.csr_array:
+def shares_of(weights: Any) -> sp.csr_array:
     """Weights of neighbours as shares of each row's sum."""
     weights = sp.csr_array(weights, dtype=np.float64)
     total = np.asarray(weights.sum(axis=1)).ravel()
@@ -161,7 +161,7 @@ def class_sets(
     at, scores, fold = _class_scores(model, asked)
     found = conformal.sets(scores, fold, record.targets[record.held_out], at, promises)
     # No set is empty: the answer itself is always in it.
-    found[np.arange(len(found)), asked.output.argmax(axis=1)] = True
+    found[np.arange(len(found)), model._priced(asked.output).argmax(axis=1)] = True
     if not model.noisy_labels:
         given = np.zeros((len(record.output), found.shape[1]), bool)
         given[record.nodes, record.targets] = True
@@ -178,7 +178,7 @@ def _class_scores(model: Any, asked: Asked) -> tuple[Array, Array, NDArray[np.in
         return 1 - model.probabilities_of(asked.output)[None], 1 - right, np.zeros(len(right), np.int64)
     share = _SMOOTHING if model._graph_is_given else 0.0
     nodes, codes = record.nodes[record.held_out], record.targets[record.held_out]
-    shares = _shares(model.graph_.weights)[nodes] if share else None
+    shares = shares_of(model.graph_.weights)[nodes] if share else None
     at, scores = np.empty(asked.at_folds.shape), np.empty(len(nodes))
     for number, (kept, own) in enumerate(zip(record.fold_outputs, asked.at_folds, strict=True)):
         everywhere = 1 - model.probabilities_of(kept.astype(np.float64))
@@ -205,7 +205,7 @@ def value_intervals(model: Any, asked: Asked, coverage: float, *, proved: bool =
     else:
         fold, nodes = record.fold, record.nodes[record.held_out]
         kept = model.within_reach(record.fold_outputs.astype(np.float64))
-        shares = _shares(model.graph_.weights)
+        shares = shares_of(model.graph_.weights)
         own = np.stack([_disagreement(shares, each) for each in kept])
         typical = own.mean(axis=1, keepdims=True)
         typical[typical == 0] = 1.0

@@ -158,6 +158,18 @@ def class_targets(y: Any, keep: NDArray[np.bool_]) -> ClassTargets:
     return ClassTargets(classes, codes)
 
 
+def without(labels: NDArray[Any], missing: NDArray[np.bool_]) -> NDArray[Any]:
+    """Labels with some of them taken out: the inverse of what :func:`class_targets` reads as missing."""
+    kind = labels.dtype.kind
+    if kind == "i" and UNLABELLED not in labels:
+        return np.where(missing, UNLABELLED, labels)
+    if kind == "f":
+        return np.where(missing, np.nan, labels)
+    found = labels.astype(object)
+    found[missing] = None
+    return found
+
+
 def value_targets(y: Any, keep: NDArray[np.bool_]) -> tuple[NDArray[np.float64], bool]:
     """Read values for a regression as a matrix (n, outputs), and whether there is only one output.
 
