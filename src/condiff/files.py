@@ -25,7 +25,14 @@ from typing import Any
 
 import platformdirs
 
-from condiff.errors import CondiffError, InvalidFileError, InvalidInputError, WriteError, shortened
+from condiff.errors import (
+    CondiffError,
+    InvalidFileError,
+    InvalidInputError,
+    MissingDependencyError,
+    WriteError,
+    shortened,
+)
 
 _locks: Any = None
 with contextlib.suppress(ImportError):  # Windows has none of the kind
@@ -139,7 +146,7 @@ def refusing(where: str | Path, what: str, mend: str) -> Iterator[None]:
     """
     try:
         yield
-    except CondiffError:
+    except (InvalidFileError, MissingDependencyError):
         raise
     except MemoryError as error:
         raise InvalidFileError(f"{where} needs more memory than there is: {mend}") from error

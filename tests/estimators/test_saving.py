@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import pickle
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,12 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 import torch
+from safetensors.numpy import load_file, save_file
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
 from sklearn.exceptions import NotFittedError
 
-from condiff import COINClassifier, COINRegressor, load
+from condiff import COINClassifier, COINRegressor, PanelForecaster, load
 from condiff.errors import InvalidFileError, InvalidInputError
 from condiff.estimators import saving
 from condiff.estimators.saving import check_folder, load_state, save_state
@@ -207,7 +209,7 @@ def test_pickles_are_not_opened(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(InvalidFileError, match="missing, truncated or changed"):
         load_state(folder)
     resealed(folder, lambda content: None)
-    with pytest.raises(InvalidFileError, match="cannot be read"):
+    with pytest.raises(InvalidFileError, match="is not a file of arrays"):
         load_state(folder)
     (folder / "model.json").write_bytes(trap)
     with pytest.raises(InvalidFileError, match="damaged or not JSON"):
@@ -411,11 +413,21 @@ def test_no_pickle_is_used_on_either_way(tmp_path: Path, monkeypatch: pytest.Mon
     ("change", "message"),
     [
         (lambda c: c.update(kind="GradientBooster"), "holds a 'GradientBooster', which this version"),
-        (lambda c: c["params"]["$dict"].update(colour="red"), "does not fit this version of condiff"),
-        (lambda c: c["state"]["$dict"].pop("_domain"), "does not fit this version of condiff"),
-        (lambda c: c["state"]["$dict"].pop("layers_"), "does not fit this version of condiff"),
-        (lambda c: c["state"]["$dict"].update(models_=[]), "does not fit this version of condiff"),
-        (lambda c: c["state"]["$dict"].update(_domain=3), "does not fit this version of condiff"),
+        (lambda c: c["params"]["$dict"].update(colour="red"), "is not a model that this version"),
+        (lambda c: c["params"]["$dict"].update(solver="magic"), "is not a model that this version"),
+        (lambda c: c["state"]["$dict"].pop("_domain"), "_domain is missing"),
+        (lambda c: c["state"]["$dict"].pop("layers_"), "layers_ is missing"),
+        (lambda c: c["state"]["$dict"].update(layers_=10**9), r"layers_ is 1000000000, outside of 0 to 100000"),
+        (lambda c: c["state"]["$dict"].update(layers_=True), "layers_ is True, not a whole number"),
+        (lambda c: c["state"]["$dict"].update(strength_={"$float": "nan"}), "strength_ is nan, not finite"),
+        (lambda c: c["state"]["$dict"].update(predict=3), "predict is not known"),
+        (lambda c: c["state"]["$dict"].update(models_=[]), "do not go together"),
+        (lambda c: c["state"]["$dict"].update(_domain=3), "_domain"),
+        (lambda c: c["state"]["$dict"].update(n_features_in_=3), "n_features_in_ is 3, but there are 4 columns"),
+        (lambda c: c["state"]["$dict"].update(temperature_="warm"), "temperature_ is 'warm', not a number"),
+        (lambda c: c["state"]["$dict"].update(classes_={"$objects": ["a", "a"], "kind": "O"}), "names a class twice"),
+        (lambda c: c["state"]["$dict"].update(classes_={"$objects": ["a", "\ud800"], "kind": "O"}), "half a character"),
+        (lambda c: c.pop("metadata"), "lacks a part of the model"),
     ],
 )
 def test_a_model_of_another_make_is_one_clear_error(
@@ -425,6 +437,111 @@ def test_a_model_of_another_make_is_one_clear_error(
     COINClassifier(**FAST, base="residual").fit(X, labels).save(tmp_path / "model")
     resealed(tmp_path / "model", change)
     with pytest.raises(InvalidFileError, match=message):
+        load(tmp_path / "model")
+
+
+@pytest.fixture(scope="module")
+def blended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    X, labels = points()
+    return COINClassifier(base="blend", layers=4, epochs=5).fit(X, labels).save(tmp_path_factory.mktemp("b") / "model")
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("_domain.weights.indices", lambda a: np.full_like(a, 10**6), "must be from 0 to 59"),
+        ("_domain.weights.indptr", lambda a: a[::-1].copy(), "row pointers|lacks or garbles"),
+        ("_domain.weights.data", lambda a: -a, "_domain.weights is -"),
+        ("_domain.weights.data", lambda a: np.full_like(a, np.nan), "not finite"),
+        ("_domain.weights.data", lambda a: np.arange(1.0, 1 + len(a)), "needs a symmetric graph"),
+        ("_domain.points", lambda a: a.astype(np.int64), "_domain.points is int64"),
+        ("_domain.features.scale", lambda a: np.zeros_like(a), "scale is 0.0, outside"),
+        ("record_.nodes", lambda a: a + 60, "record_.nodes is .*, outside of 0 to 59"),
+        ("record_.node_of_row", lambda a: a - 2, "record_.node_of_row is -2"),
+        ("record_.targets", lambda a: a + 2, "record_.targets"),
+        ("record_.held_out", lambda a: a.astype(np.int32), "record_.held_out is int32"),
+        ("record_.output", lambda a: np.full_like(a, np.inf), "record_.output has values that are not finite"),
+        ("base_.members.0.forest.feature", lambda a: np.where(a >= 0, 10**6, a).astype(a.dtype), "forest.feature"),
+        ("base_.members.0.forest.left", lambda a: np.full_like(a, 10**6), "forest.left"),
+        ("base_.members.0.forest.left", lambda a: np.zeros_like(a), "trees lead nowhere"),
+        ("base_.members.0.forest.roots", lambda a: a.astype(np.int64), "roots is int64"),
+        ("base_.members.0.forest.roots", lambda a: np.full_like(a, -1), "roots is -1"),
+    ],
+)
+def test_arrays_with_a_right_checksum_and_wrong_content_are_refused_on_loading(
+    blended: Path, tmp_path: Path, name: str, change: Callable[[np.ndarray], np.ndarray], message: str
+) -> None:
+    shutil.copytree(blended, tmp_path / "model")
+    path = tmp_path / "model" / "arrays.safetensors"
+    arrays = load_file(path)
+    arrays[f"state.{name}"] = change(arrays[f"state.{name}"])
+    save_file(arrays, path)
+    resealed(tmp_path / "model", lambda content: None)
+    with pytest.raises(InvalidFileError, match=message):
+        load(tmp_path / "model")
+
+
+def test_a_model_that_could_not_be_loaded_is_not_saved(tmp_path: Path) -> None:
+    X, labels = points()
+    model = COINClassifier(**FAST, layers=2, strength=0.1).fit(X, labels)
+    model.layers_ = 10**6
+    with pytest.raises(InvalidInputError, match="this COINClassifier cannot be saved: layers_ is 1000000"):
+        model.save(tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_that_is_replaced_while_it_is_read_is_read_again(
+    blended: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(blended, model)
+    plain = saving.read_sealed
+
+    def replaced(*arguments: Any, **options: Any) -> Any:
+        monkeypatch.setattr(saving, "read_sealed", plain)
+        found = plain(*arguments, **options)
+        save_state(model, "Thing", {}, {"x": np.zeros(3)}, "new")
+        return found
+
+    monkeypatch.setattr(saving, "read_sealed", replaced)
+    assert load_state(model)["metadata"] == "new"
+
+
+def panel() -> tuple[np.ndarray, np.ndarray]:
+    values = 50 + 20 * np.sin((np.arange(30)[:, None] + np.arange(5)) / 3)
+    values[::7, 2] = np.nan
+    return values, np.roll(np.eye(5), 1, axis=1) + np.roll(np.eye(5), -1, axis=1)
+
+
+def test_a_forecaster_comes_back_bit_for_bit(tmp_path: Path) -> None:
+    values, ring = panel()
+    model = PanelForecaster(horizon=2, lags=4, epochs=5).fit(values, ring)
+    model.save(tmp_path / "model", {"who": "me"})
+    again = load(tmp_path / "model")
+    assert type(again) is PanelForecaster
+    assert again.get_params() == model.get_params()
+    assert again.metadata_ == {"who": "me"}
+    np.testing.assert_array_equal(again.predict(), model.predict())
+    np.testing.assert_array_equal(again.predict(1, values=values[:9]), model.predict(1, values=values[:9]))
+    np.testing.assert_array_equal(again.losses_, model.losses_)
+    again.save(tmp_path / "again")
+    np.testing.assert_array_equal(load(tmp_path / "again").predict(), model.predict())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda c: c["state"]["$dict"].update(n_regions_=6),
+        lambda c: c["state"]["$dict"].update(models_=[]),
+        lambda c: c["params"]["$dict"].update(hidden=17),
+        lambda c: c["params"]["$dict"].update(lags=2),
+        lambda c: c["params"]["$dict"].update(layers=10**9),
+    ],
+)
+def test_a_forecaster_that_was_edited_is_refused(tmp_path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    PanelForecaster(lags=4, epochs=2).fit(*panel()).save(tmp_path / "model")
+    resealed(tmp_path / "model", change)
+    with pytest.raises(InvalidFileError, match="is not a model that this version of condiff can load"):
         load(tmp_path / "model")
 
 

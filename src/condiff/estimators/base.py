@@ -44,7 +44,7 @@ from condiff.estimators.blended import (
 )
 from condiff.estimators.domain import Domain, follow
 from condiff.estimators.inputs import Items, Nodes, features_of, slices
-from condiff.estimators.saving import Saveable
+from condiff.estimators.saving import SaveableCOIN
 from condiff.graph import Graph, Laplacian
 from condiff.model import COIN
 from condiff.training import ClassBalance, Problem, Training, fit
@@ -71,7 +71,7 @@ _FEW = 5000
 _MOST_KEPT = 5_000_000
 
 
-class BaseCOIN(Saveable):
+class BaseCOIN(SaveableCOIN):
     """Base class of :class:`COINClassifier` and :class:`COINRegressor`."""
 
     layers_: int

@@ -22,8 +22,8 @@ Scaling = Literal["auto", "standard", "none"]
 
 # Below this share of alike columns the data mix units, and a few columns would decide every distance.
 _DOMINATED = 0.2
-# Dense columns up to which a classical base sees them all.
-_COLUMNS = 512
+#: Dense columns up to which a classical base sees them all.
+MOST_COLUMNS = 512
 # Above this width the covariance matrix costs more than a randomised decomposition.
 _WIDE = 2000
 
@@ -89,7 +89,7 @@ class FeatureMap:
 
     def columns(self, rows: Any) -> NDArray[np.float64]:
         """What a classical base sees: every scaled column, or the network's inputs where those are many or sparse."""
-        if self.mean is None or rows.shape[1] > _COLUMNS:
+        if self.mean is None or rows.shape[1] > MOST_COLUMNS:
             return self.inputs(rows)
         return np.asarray(self.scaled(rows), np.float64)
 

@@ -10,12 +10,14 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from condiff.errors import InvalidInputError
+from condiff.estimators.saving import Saveable
+from condiff.estimators.state import MOST_LAYERS
 from condiff.graph import DenseLaplacian, Graph
 from condiff.graph.batch import directed_laplacians
 from condiff.model import COIN
@@ -85,7 +87,7 @@ def standards(values: Array) -> tuple[Array, Array]:
 _RECENT_DAYS, _FEWEST_TARGETS = 14, 200
 
 
-class PanelForecaster(BaseEstimator):  # type: ignore[misc]
+class PanelForecaster(Saveable):
     """Forecast the coming days of many regions at once, with a network whose output is diffused over their graph.
 
     Every region is scaled to mean zero and variance one by its known values. The forecast is the region's recent level
@@ -293,6 +295,22 @@ class PanelForecaster(BaseEstimator):  # type: ignore[misc]
         corrected = found.T + windows.level[-1]
         forecast: Array = np.maximum(corrected * self.scale_ + self.mean_, self._lowest)[:steps]
         return forecast
+
+    def _state(self) -> dict[str, Any]:
+        values, graph = self._last
+        networks = [{k: v.numpy() for k, v in m.convection.state_dict().items()} for m in self.models_]
+        return self._fitted() | {"models_": networks, "_last": {"values": values, "graph": graph.weights}}
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        last, networks = state.pop("_last"), state.pop("models_")
+        self._last = last["values"], Graph.of(last["graph"])
+        if len(last["values"]) > self.lags or self.layers > MOST_LAYERS:
+            raise InvalidInputError(f"{len(last['values'])} days or {self.layers} layers are too many")
+        self.models_ = [self._network(0) for _ in networks]
+        for model, arrays in zip(self.models_, networks, strict=True):
+            model.convection.load_state_dict({name: torch.as_tensor(value) for name, value in arrays.items()})
+            model.eval()
+        self.__dict__.update(state)
 
     def _first(self, targets: Array) -> int:
         """The first snapshot to learn from."""

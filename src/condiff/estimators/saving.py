@@ -11,7 +11,6 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
@@ -24,7 +23,8 @@ from condiff.encoders import TableEncoder
 from condiff.errors import InvalidFileError, InvalidInputError
 from condiff.estimators.blended import Affine, Choice
 from condiff.estimators.domain import Domain
-from condiff.files import atomic_folder, read_sealed, sha256, write_sealed
+from condiff.estimators.state import Mismatch, check_state
+from condiff.files import atomic_folder, check_room, read_sealed, reason, refusing, sha256, write_sealed
 from condiff.model import COIN, Head
 from condiff.uncertainty import FitRecord
 
@@ -32,6 +32,7 @@ FORMAT = "condiff-model"
 SCHEMA = 1
 _ARRAYS = "arrays.safetensors"
 _DESCRIPTION = "model.json"
+_FLOATS = {str(value): value for value in (float("nan"), float("inf"), float("-inf"))}
 
 
 def check_folder(folder: Path) -> None:
@@ -57,7 +58,7 @@ def save_state(folder: Path, kind: str, params: dict[str, Any], state: dict[str,
     check_folder(folder)
     try:
         metadata = json.loads(json.dumps(metadata, allow_nan=False))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInputError(f"the metadata are not JSON values: {error}") from error
     arrays: dict[str, NDArray[Any]] = {}
     content = {
@@ -77,16 +78,38 @@ def save_state(folder: Path, kind: str, params: dict[str, Any], state: dict[str,
 
 def load_state(folder: Path) -> dict[str, Any]:
     """Read a model folder back: ``kind``, ``params``, ``state`` and ``metadata``."""
+    while True:
+        before = _identity(folder)
+        try:
+            return _load_once(folder)
+        except InvalidFileError:
+            if _identity(folder) == before:
+                raise
+            # Somebody has saved another model in its place meanwhile: its two files belong together.
+
+
+def _identity(folder: Path) -> tuple[int, int] | None:
+    try:
+        found = folder.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _load_once(folder: Path) -> dict[str, Any]:
     content = read_sealed(folder / _DESCRIPTION, FORMAT, SCHEMA, what="model", mend="save the model again")
     path = folder / _ARRAYS
-    if not path.is_file() or sha256(path) != content["files"].get(_ARRAYS):
-        raise InvalidFileError(f"{path} is missing, truncated or changed; save the model again")
-    try:
+    files, kind = content.get("files"), content.get("kind")
+    whole = isinstance(kind, str) and {"params", "state", "metadata"} <= content.keys()
+    if not isinstance(files, dict) or not whole:
+        raise InvalidFileError(f"{folder / _DESCRIPTION} lacks a part of the model; save it again")
+    with refusing(path, "a file of arrays", "save the model again"):
+        if not path.is_file() or sha256(path) != files.get(_ARRAYS):
+            raise InvalidFileError(f"{path} is missing, truncated or changed; save the model again")
+        check_room(path, path.stat().st_size, "load it on a larger machine")
         arrays = load_file(path)
-    except SafetensorError as error:
-        raise InvalidFileError(f"{path} cannot be read ({error}); save the model again") from error
     return {
-        "kind": content["kind"],
+        "kind": kind,
         "params": _decode(content["params"], arrays),
         "state": _decode(content["state"], arrays),
         "metadata": content["metadata"],
@@ -129,23 +152,74 @@ def _decode(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
         return value
     try:
         if "$float" in value:
-            return float(value["$float"])
+            return _FLOATS[value["$float"]]
         if "$dict" in value:
             return {key: _decode(item, arrays) for key, item in value["$dict"].items()}
         if "$pairs" in value:
             return dict(_decode(value["$pairs"], arrays))
         if "$csr" in value:
             parts = tuple(arrays[f"{value['$csr']}.{part}"] for part in ("data", "indices", "indptr"))
-            return sp.csr_array(parts, shape=tuple(value["shape"]))
+            return sp.csr_array(parts, shape=_shape(value["shape"], 2))
         if "$array" in value:
-            return arrays[value["$array"]].reshape(value["shape"])
+            return arrays[value["$array"]].reshape(_shape(value["shape"]))
         return np.array(_decode(value["$objects"], arrays), dtype=object if value["kind"] == "O" else None)
-    except (AttributeError, LookupError, TypeError, ValueError) as error:
-        raise InvalidFileError(f"the model lacks or garbles a part of its state ({error}); save it again") from error
+    except InvalidFileError:
+        raise
+    except Exception as error:  # SciPy has its own ways to fail over parts that do not fit
+        raise InvalidFileError(
+            f"the model lacks or garbles a part of its state ({reason(error)}); save it again"
+        ) from error
+
+
+def _shape(value: Any, dimensions: int | None = None) -> tuple[int, ...]:
+    """A shape as it stands: NumPy would take a negative length for one that it is to find."""
+    if not isinstance(value, list) or len(value) != (len(value) if dimensions is None else dimensions):
+        raise TypeError("a shape is no list of lengths")
+    if not all(isinstance(length, int) and not isinstance(length, bool) and 0 <= length < 1 << 48 for length in value):
+        raise TypeError("a shape has a length that no array has")
+    return tuple(value)
 
 
 class Saveable(BaseEstimator):  # type: ignore[misc]
     """Gives an estimator :meth:`save`; :func:`condiff.load` reads the folder back."""
+
+    def save(self, folder: str | Path, metadata: Any = None) -> Path:
+        """Write the fitted model to a folder: safetensors and JSON with checksums, no pickle; see :func:`condiff.load`.
+
+        The folder holds the training points, because answers for new points need their neighbours among them.
+        ``metadata`` may be any JSON value; the loaded model has it as ``metadata_``.
+        """
+        check_is_fitted(self)
+        params = self._saved_params()
+        if not isinstance(params["random_state"], int | np.integer | None):
+            params["random_state"] = None  # a generator has moved on since; the fit is not repeated on loading
+        state, kind, arrays = self._state(), type(self).__name__, dict[str, NDArray[Any]]()
+        try:  # what cannot be loaded is not saved
+            check_state(kind, _decode(_encode(state, "state", arrays), arrays))
+        except Mismatch as error:
+            raise InvalidInputError(f"this {kind} cannot be saved: {error}") from error
+        return save_state(Path(folder), kind, params, state, metadata)
+
+    def _saved_params(self) -> dict[str, Any]:
+        params: dict[str, Any] = self.get_params(deep=False)
+        return params
+
+    def _fitted(self) -> dict[str, Any]:
+        """The attributes that the fit has set, as they are."""
+        params = self.get_params(deep=False)
+        return {name: value for name, value in vars(self).items() if name not in params and name != "metadata_"}
+
+    def _state(self) -> dict[str, Any]:
+        """Everything that the fit has set, as arrays and plain values."""
+        raise NotImplementedError
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        """Take over a state that has been checked."""
+        raise NotImplementedError
+
+
+class SaveableCOIN(Saveable):
+    """What is saved of :class:`COINClassifier` and :class:`COINRegressor`."""
 
     _head: ClassVar[Head]
     _domain: Domain
@@ -160,22 +234,6 @@ class Saveable(BaseEstimator):  # type: ignore[misc]
     solver: str
     strict: bool
 
-    def save(self, folder: str | Path, metadata: Any = None) -> Path:
-        """Write the fitted model to a folder: safetensors and JSON with checksums, no pickle; see :func:`condiff.load`.
-
-        The folder holds the training points, because answers for new points need their neighbours among them.
-        ``metadata`` may be any JSON value; the loaded model has it as ``metadata_``.
-        """
-        check_is_fitted(self)
-        params = self.get_params(deep=False)
-        if not isinstance(params["base"], str):
-            params["base"] = "blend"  # its fitted state is saved, or says that it cannot be
-        if callable(params["graph"]):
-            raise InvalidInputError("a model whose graph is a function cannot be saved; pass its result as adjacency")
-        if not isinstance(params["random_state"], int | np.integer | None):
-            params["random_state"] = None  # a generator has moved on since; the fit is not repeated on loading
-        return save_state(Path(folder), type(self).__name__, params, self._state(), metadata)
-
     def on_numbers(self) -> Self:
         """The same model for what ``encoder_`` makes of a table, where that is known already."""
         model = copy.copy(self)
@@ -184,10 +242,16 @@ class Saveable(BaseEstimator):  # type: ignore[misc]
             del model.feature_names_in_
         return model
 
+    def _saved_params(self) -> dict[str, Any]:
+        params = super()._saved_params()
+        if not isinstance(params["base"], str):
+            params["base"] = "blend"  # its fitted state is saved, or says that it cannot be
+        if callable(params["graph"]):
+            raise InvalidInputError("a model whose graph is a function cannot be saved; pass its result as adjacency")
+        return params
+
     def _state(self) -> dict[str, Any]:
-        """Everything that the fit has set, as arrays and plain values."""
-        fitted = {name: value for name, value in vars(self).items() if name not in self.get_params(deep=False)}
-        fitted.pop("metadata_", None)
+        fitted = self._fitted()
         fitted["models_"] = [{k: v.numpy() for k, v in m.convection.state_dict().items()} for m in self.models_]
         fitted["_domain"] = self._domain.to_dict()
         fitted["record_"] = vars(self.record_)
@@ -198,40 +262,43 @@ class Saveable(BaseEstimator):  # type: ignore[misc]
         return fitted
 
     def _restore(self, state: dict[str, Any]) -> None:
-        state = dict(state)
         self._domain = Domain.from_dict(state.pop("_domain"))
+        self._domain.graph.require_symmetric("a saved model")
         self.record_ = FitRecord(**state.pop("record_"))
         diffusion = Diffusion(state["layers_"], state["strength_"], solver=self.solver, strict=self.strict)
         encoder = state.pop("encoder_")
         self.encoder_ = None if encoder is None else TableEncoder.from_state(encoder)
+        width = self._domain.points.shape[1]
+        if self.encoder_ is not None and self.encoder_.blocks_[-1].stop != width:
+            raise Mismatch(f"encoder_ gives {self.encoder_.blocks_[-1].stop} columns for {width}")
         base, read = state.pop("base_"), state.pop("readout_")
         self.choice_ = Choice.from_dict(state.pop("choice_"))
         self.base_ = None if base is None else Base.from_dict(base)
         self.readout_ = None if read is None else (ReadOut if self._head == "softmax" else Affine)(**read)
         self.models_ = []
-        self.__dict__.update({name: value for name, value in state.items() if name != "models_"})
-        if self.base_ is not None:
-            return
-        parameters = state["models_"]
-        n_outputs, width = parameters[0]["readout.weight"].shape
-        n_inputs = parameters[0]["blocks.0.weight"].shape[1]
-        for arrays in parameters:
+        for arrays in state.pop("models_"):
+            (n_outputs, width), n_inputs = arrays["readout.weight"].shape, arrays["blocks.0.weight"].shape[1]
             model = COIN(Residual(n_inputs, n_outputs, width=width).double(), diffusion, head=self._head).eval()
             model.convection.load_state_dict({name: torch.as_tensor(value) for name, value in arrays.items()})
             self.models_.append(model)
+        self.__dict__.update(state)
 
 
 def load(folder: str | Path) -> Any:
-    """Load a fitted model from its folder; a damaged, edited or foreign one raises :class:`InvalidFileError`."""
+    """Load a fitted model from its folder; a damaged, edited or foreign one raises :class:`InvalidFileError`.
+
+    Everything in it is checked before it is used: kinds, shapes and bounds of all values, and that they agree.
+    """
     content = load_state(Path(folder))
     kinds = {kind.__name__: kind for kind in _all_kinds(Saveable)}
-    if content["kind"] not in kinds:
+    kind = kinds.get(content["kind"])
+    if kind is None:
         raise InvalidFileError(f"{folder} holds a {content['kind']!r}, which this version of condiff does not know")
-    try:
-        model = kinds[content["kind"]](**content["params"])
-        model._restore(content["state"])
-    except (AttributeError, LookupError, TypeError, ValueError, RuntimeError) as error:
-        raise InvalidFileError(f"{folder} does not fit this version of condiff ({error}); save it again") from error
+    with refusing(folder, "a model that this version of condiff can load", "save it again"):
+        check_state(content["kind"], content["state"])
+        model = kind(**content["params"])
+        model._validate_params()
+        model._restore(dict(content["state"]))
     model.metadata_ = content["metadata"]
     return model
 

@@ -120,19 +120,16 @@ def load_features(path: Path | str) -> ClassFeatures:
         raise InvalidFileError(f"{path}: no such file; {again}")
     if not zipfile.is_zipfile(path):
         raise InvalidFileError(f"{path} is not an .npz file, or is cut off; {again}")
-    try:
-        with NpzArrays(path, again) as archive, refusing(path, "a file of features", again):
-            missing = [key for key in _KEYS if key not in archive]
-            if missing:
-                raise InvalidFileError(f"{path} holds no features of images ({', '.join(missing)} missing); {again}")
-            parts = {key: archive[key] for key in _KEYS}
-            source = {key: str(archive[key]) or None for key in _SOURCE if key in archive}
-            names = parts["classes"].tobytes().decode().split("\n")
-            found = class_features(
-                str(parts["name"]), parts["features"], parts["labels"], names, parts["base_mean"], **source
-            )
-    except InvalidInputError as error:
-        raise InvalidFileError(f"{path}: {error}") from error
+    with NpzArrays(path, again) as archive, refusing(path, "a file of features", again):
+        missing = [key for key in _KEYS if key not in archive]
+        if missing:
+            raise InvalidFileError(f"{path} holds no features of images ({', '.join(missing)} missing); {again}")
+        parts = {key: archive[key] for key in _KEYS}
+        source = {key: str(archive[key]) or None for key in _SOURCE if key in archive}
+        names = parts["classes"].tobytes().decode().split("\n")
+        found = class_features(
+            str(parts["name"]), parts["features"], parts["labels"], names, parts["base_mean"], **source
+        )
     if found.fingerprint != str(parts["fingerprint"]):
         raise InvalidFileError(f"{path} was changed after it was written; {again}")
     return found

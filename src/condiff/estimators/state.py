@@ -1,0 +1,487 @@
+"""What the state of a saved model must look like, part by part: checked when it is saved and when it is loaded.
+
+A file may hold anything, and compiled loops read wherever indices point. So everything is settled before a model is
+made of it: kinds of values, shapes that agree with each other, indices within what they point into. A check takes a
+value, its name for messages, and the sizes known so far: a size has a name, and the first part that has it sets it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+
+from condiff.graph.sparse import valid_csr
+
+Sizes: TypeAlias = dict[str, int]
+Check: TypeAlias = Callable[[Any, str, Sizes], None]
+Bound: TypeAlias = int | float | str | None
+
+#: More layers than this take minutes to answer for a few rows, and a file that asks for a billion would never end.
+MOST_LAYERS = 100_000
+_MOST_NETWORKS, _MOST_NEIGHBOURS, _DEEPEST = 10_000, 1000, 4
+
+
+class Mismatch(ValueError):
+    """A part that is not as it must be: its name, and what is wrong with it."""
+
+
+def check_state(kind: str, state: Any) -> None:
+    """Raise :class:`Mismatch` where the state is not that of a fitted estimator of this kind."""
+    if kind not in _KINDS:
+        raise Mismatch(f"a {kind!r} is not known")
+    _KINDS[kind](state, "", {})
+
+
+# ---- kinds of values --------------------------------------------------------------------------------------------
+
+
+def whole(low: Bound = None, high: Bound = None) -> Check:
+    """A whole number within bounds; a bound may be the name of a size."""
+
+    def check(value: Any, name: str, sizes: Sizes) -> None:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise Mismatch(f"{name} is {_shown(value)}, not a whole number")
+        _within(value, name, low, high, sizes)
+
+    return check
+
+
+def number(low: Bound = None, high: Bound = None, *, finite: bool = True) -> Check:
+    """A number within bounds."""
+
+    def check(value: Any, name: str, sizes: Sizes) -> None:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise Mismatch(f"{name} is {_shown(value)}, not a number")
+        if finite and not math.isfinite(value):
+            raise Mismatch(f"{name} is {value}, not finite")
+        _within(value, name, low, high, sizes)
+
+    return check
+
+
+def flag(value: Any, name: str, sizes: Sizes) -> None:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise Mismatch(f"{name} is {_shown(value)}, neither true nor false")
+
+
+def text(value: Any, name: str, sizes: Sizes) -> None:
+    """Text that can be written down: JSON can hold halves of characters."""
+    if not isinstance(value, str):
+        raise Mismatch(f"{name} is {_shown(value)}, not text")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise Mismatch(f"{name} holds half a character") from error
+
+
+def one_of(*values: str) -> Check:
+    """One of some words."""
+
+    def check(value: Any, name: str, sizes: Sizes) -> None:
+        if not isinstance(value, str) or value not in values:
+            raise Mismatch(f"{name} is {_shown(value)}, not one of {', '.join(values)}")
+
+    return check
+
+
+def maybe(inner: Check) -> Check:
+    """None, or what another check accepts."""
+
+    def check(value: Any, name: str, sizes: Sizes) -> None:
+        if value is not None:
+            inner(value, name, sizes)
+
+    return check
+
+
+def anything(value: Any, name: str, sizes: Sizes) -> None:
+    """What is checked elsewhere."""
+
+
+def each(inner: Check, most: int, least: int = 0) -> Check:
+    """A list."""
+
+    def check(value: Any, name: str, sizes: Sizes) -> None:
+        if not isinstance(value, list) or not least <= len(value) <= most:
+            raise Mismatch(f"{name} is {_shown(value)}, not a list of {least} to {most}")
+        for place, item in enumerate(value):
+            inner(item, f"{name}.{place}", sizes)
+
+    return check
+
+
+def record(parts: Mapping[str, Check], optional: Mapping[str, Check] | None = None) -> Check:
+    """Named parts, checked in the order given; no others."""
+
+    def check(value: Any, name: str, sizes: Sizes) -> None:
+        if not isinstance(value, dict):
+            raise Mismatch(f"{name or 'the state'} is {_shown(value)}, not named parts")
+        known = {**parts, **(optional or {})}
+        for part in parts:
+            if part not in value:
+                raise Mismatch(f"{_below(name, part)} is missing")
+        for part in value:
+            if part not in known:
+                raise Mismatch(f"{_below(name, str(part))} is not known")
+        for part, inner in known.items():
+            if part in value:
+                inner(value[part], _below(name, part), sizes)
+
+    return check
+
+
+def array(kinds: str, *shape: str | int, low: Bound = None, high: Bound = None, finite: bool = True) -> Check:
+    """An array of some types (``f8 i4 b1``, as NumPy has them), a shape of named sizes, and values within bounds."""
+
+    def check(value: Any, name: str, sizes: Sizes) -> None:
+        if not isinstance(value, np.ndarray) or value.dtype.str[1:] not in kinds.split():
+            raise Mismatch(f"{name} is {_shown(value)}, not an array of {kinds}")
+        _shape(value.shape, name, shape, sizes)
+        _values(value, name, low, high, sizes, finite)
+
+    return check
+
+
+def matrix(*shape: str | int, low: Bound = None) -> Check:
+    """A CSR matrix whose indices are within it."""
+
+    def check(value: Any, name: str, sizes: Sizes) -> None:
+        if not sp.issparse(value) or value.format != "csr" or value.dtype.str[1:] not in ("f4", "f8"):
+            raise Mismatch(f"{name} is {_shown(value)}, not a sparse matrix of numbers")
+        try:
+            valid_csr(value)
+        except ValueError as error:
+            raise Mismatch(f"{name}: {error}") from error
+        _shape(value.shape, name, shape, sizes)
+        _values(value.data, name, low, None, sizes, True)
+
+    return check
+
+
+def names(length: str) -> Check:
+    """An array of texts."""
+
+    def check(value: Any, name: str, sizes: Sizes) -> None:
+        if not isinstance(value, np.ndarray) or value.dtype.kind not in "OU":
+            raise Mismatch(f"{name} is {_shown(value)}, not an array of texts")
+        _shape(value.shape, name, (length,), sizes)
+        for item in value.tolist():
+            text(item, name, sizes)
+
+    return check
+
+
+def _shape(found: tuple[int, ...], name: str, wanted: tuple[str | int, ...], sizes: Sizes) -> None:
+    if len(found) != len(wanted):
+        raise Mismatch(f"{name} has the shape {found}, not {len(wanted)} dimensions")
+    for length, size in zip(found, wanted, strict=True):
+        known = size if isinstance(size, int) else sizes.setdefault(size, length)
+        if length != known:
+            raise Mismatch(f"{name} has the shape {found}, but there are {known} {size}")
+
+
+def _values(values: Any, name: str, low: Bound, high: Bound, sizes: Sizes, finite: bool) -> None:
+    if finite and values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise Mismatch(f"{name} has values that are not finite")
+    if values.size and values.dtype.kind != "b":
+        _within(values.min().item(), name, low, high, sizes)
+        _within(values.max().item(), name, low, high, sizes)
+
+
+def _within(value: Any, name: str, low: Bound, high: Bound, sizes: Sizes) -> None:
+    """Within bounds; one that is the name of a size is an index's, and so excluded."""
+    at_most = sizes[high] - 1 if isinstance(high, str) else high
+    at_least = sizes[low] if isinstance(low, str) else low
+    if (at_least is not None and value < at_least) or (at_most is not None and value > at_most):
+        raise Mismatch(f"{name} is {_shown(value)}, outside of {at_least} to {at_most}")
+
+
+def _below(name: str, part: str) -> str:
+    return f"{name}.{part}" if name else part
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, np.ndarray) or sp.issparse(value):
+        return f"{value.dtype} of shape {value.shape}"
+    shown = repr(value) if isinstance(value, str | float | None) or value in (True, False) else ""
+    if isinstance(value, int) and not shown:
+        shown = str(value) if abs(value) < 10**20 else "a very large number"
+    return shown[:60] or f"a {type(value).__name__}"
+
+
+# ---- the parts of a model -----------------------------------------------------------------------------------------
+
+
+def _forest(width: int, outputs: int) -> Check:
+    """Trees that ask for columns which there are; that every way down ends is checked where they are made."""
+
+    def check(value: Any, name: str, sizes: Sizes) -> None:
+        local = {"columns": width, "outputs": outputs}
+        nodes = "tree nodes"
+        record(
+            {
+                "feature": array("i4", nodes, low=-1, high="columns"),
+                "roots": array("i4", "trees", low=0, high=nodes),
+                "threshold": array("f8", nodes),
+                "left": array("i4", nodes, low=0, high=nodes),
+                "right": array("i4", nodes, low=0, high=nodes),
+                "value": array("f8", nodes, "outputs"),
+            }
+        )(value, name, local)
+        if not local["trees"]:
+            raise Mismatch(f"{name} has no trees")
+
+    return check
+
+
+def _base(depth: int = 0) -> Check:
+    """Any base that can be saved, by its kind."""
+
+    def check(value: Any, name: str, sizes: Sizes) -> None:
+        kind = value.get("kind") if isinstance(value, dict) else None
+        if kind == "Trees":
+            directions = value.get("directions")
+            array("f8", "seen", "directions of trees")(directions, f"{name}.directions", sizes)
+            width = sizes["seen"] + sizes["directions of trees"]
+            parts: dict[str, Check] = {"directions": anything, "forest": _forest(width, sizes["outputs"])}
+        elif kind == "Linear":
+            parts = {
+                "weight": array("f8", "seen", "outputs"),
+                "intercept": array("f8", "outputs", high=math.inf, finite=False),
+                "classifies": flag,
+            }
+        elif kind == "GaussianProcess":
+            parts = {
+                "points": array("f8", "points of the process", "seen"),
+                "centre": array("f8", "seen"),
+                "rates": array("f8", "length scales", low=0),
+                "pulls": array("f8", "length scales", "points of the process", "outputs"),
+                "weight": array("f8", "seen", "outputs"),
+                "offset": array("f8", "outputs"),
+                "classifies": flag,
+            }
+        elif kind == "Blend" and depth < _DEEPEST:
+            parts = {
+                "members": each(_base(depth + 1), 100, 1),
+                "weights": each(number(1e-12, 1e12), 100, 1),
+                "tilt": maybe(array("f8", "outputs", low=0)),
+            }
+        else:
+            raise Mismatch(f"{name} is a base {_shown(kind)}, which this version of condiff does not know")
+        record({"kind": anything, **parts})(value, name, sizes)
+        if kind == "Blend" and len(value["members"]) != len(value["weights"]):
+            raise Mismatch(f"{name} has {len(value['members'])} members and {len(value['weights'])} weights")
+
+    return check
+
+
+def _domain(value: Any, name: str, sizes: Sizes) -> None:
+    """Nodes, features and graph; sets the sizes that bases depend on."""
+    from condiff.estimators.domain import MOST_COLUMNS
+
+    points = value.get("points") if isinstance(value, dict) else None
+    is_sparse = sp.issparse(points)
+    (matrix("nodes", "columns") if is_sparse else array("f4 f8", "nodes", "columns"))(points, f"{name}.points", sizes)
+    features = value.get("features")
+    components = features.get("components") if isinstance(features, dict) else None
+    maybe(array("f8", "columns", "inputs"))(components, f"{name}.features.components", sizes)
+    sizes.setdefault("inputs", sizes["columns"])
+    by_column = maybe(array("f8", "columns")) if is_sparse else array("f8", "columns")
+    record(
+        {
+            "points": anything,
+            "features": record(
+                {
+                    "mean": by_column,
+                    "scale": by_column if is_sparse else array("f8", "columns", low=1e-300),
+                    "components": anything,
+                    "offset": array("f8", "inputs"),
+                    "unit": number(1e-300),
+                }
+            ),
+            "weights": matrix("nodes", "nodes", low=0),
+            "bandwidth": maybe(array("f8", "nodes", low=0)),
+            "degree": maybe(array("f8", "nodes", low=0)),
+            "metric": one_of("euclidean", "cosine"),
+            "recall": number(0, 1),
+            "cut": whole(0),
+            "rank": whole(0),
+            "links": anything,
+        }
+    )(value, name, sizes)
+    if sizes["nodes"] < 1 or sizes["columns"] < 1:
+        raise Mismatch(f"{name}.points is empty")
+    if is_sparse and (features["mean"] is not None or features["scale"] is not None):
+        raise Mismatch(f"{name}.features centres sparse points")
+    fits = value["degree"] is not None and 2 <= value["rank"] <= value["cut"] <= sizes["nodes"]
+    if value["bandwidth"] is not None and not fits:
+        raise Mismatch(f"{name}.cut and rank are {_shown(value['cut'])} and {_shown(value['rank'])}")
+    narrow = not is_sparse and sizes["columns"] <= MOST_COLUMNS
+    sizes["seen"] = sizes["columns" if narrow else "inputs"]
+
+
+def _links(value: Any, name: str, sizes: Sizes) -> None:
+    """The trees that join new points to a graph of shared leaves."""
+    most = max(sizes["nodes"], _MOST_NEIGHBOURS)
+    record(
+        {
+            "trees": _base(_DEEPEST),
+            "cells": _forest(sizes["seen"], 1),
+            "leaves": array("i8", "nodes", "pairs of trees"),
+            "degree": array("f8", "nodes", low=0),
+            "n_neighbors": whole(1, most),
+        }
+    )(value, name, sizes)
+    roots = [len(value["cells"]["roots"]), len(value["trees"].get("forest", {"roots": []})["roots"])]
+    if value["trees"]["kind"] != "Trees" or not roots[0] == sizes["pairs of trees"] <= roots[1]:
+        raise Mismatch(f"{name} pairs {roots[1]} trees with {roots[0]}")
+
+
+_CANDIDATE = record(
+    {
+        "graph": one_of("none", "trees", "near", "given"),
+        "layers": whole(0),
+        "gain": number(finite=False),
+        "error": number(finite=False),
+    }
+)
+
+
+def _coin(classifies: bool) -> Check:
+    """A fitted classifier or regressor."""
+    targets = array("i8", "items", low=0, high="outputs") if classifies else array("f8", "items", "outputs")
+    answers = record(
+        {
+            "base": array("f8", "nodes", "outputs"),
+            "output": array("f8", "nodes", "outputs"),
+            "node_of_row": array("i8", "rows", low=-1, high="nodes"),
+            "reached": array("b1", "nodes"),
+            "nodes": array("i8", "items", low=0, high="nodes"),
+            "targets": targets,
+            "weights": array("f8", "items", low=0),
+            "held_out": array("i8", "held-out items", low=0, high="items"),
+            "answers": array("f8", "held-out items", "outputs"),
+        },
+        {
+            "fold_outputs": maybe(array("f4", "folds", "nodes", "outputs")),
+            "fold": maybe(array("i8", "held-out items", low=0)),
+        },
+    )
+    own: dict[str, Check] = {
+        "classes_": _classes,
+        "temperature_": number(1e-6, 1e6),
+        "transduction_": _transduction,
+    }
+    if not classifies:
+        own = {
+            "_single": flag,
+            "_logarithmic": array("b1", "outputs"),
+            "_offset": array("f8", "outputs"),
+            "_spread": array("f8", "outputs", low=1e-300),
+            "_low": array("f8", "outputs"),
+            "_high": array("f8", "outputs"),
+            "transduction_": _transduction,
+        }
+    network = record(
+        {
+            "readout.weight": array("f8", "outputs", "units"),
+            "readout.bias": array("f8", "outputs"),
+            "blocks.0.weight": array("f8", "units", "inputs"),
+            "blocks.0.bias": array("f8", "units"),
+        }
+    )
+    slope = number() if classifies else array("f8", "outputs")
+    parts = record(
+        {
+            "_domain": _domain,
+            "record_": answers,
+            "models_": each(network, _MOST_NETWORKS),
+            "base_": maybe(_base()),
+            "readout_": maybe(record({"slope": slope, "bias": array("f8", "outputs")})),
+            "choice_": record({"base": text, "why": text, "chosen": _CANDIDATE, "candidates": each(_CANDIDATE, 1000)}),
+            "layers_": whole(0, MOST_LAYERS),
+            "strength_": number(1e-300, 1e12),
+            "diffusion_time_": number(0),
+            "cv_score_": number(finite=False),
+            "unlabelled_component_": array("b1", "rows"),
+            "_graph_is_given": flag,
+            "n_features_in_": whole(1),
+            "encoder_": anything,
+            **own,
+        },
+        {"feature_names_in_": names("features in")},
+    )
+
+    def check(value: Any, name: str, sizes: Sizes) -> None:
+        parts(value, name, sizes)
+        maybe(_links)(value["_domain"]["links"], "_domain.links", sizes)
+        if sizes["outputs"] < (2 if classifies else 1) or not sizes["items"] or not sizes["rows"]:
+            raise Mismatch("record_ has no answers")
+        networks, based, read = (value[part] for part in ("models_", "base_", "readout_"))
+        if (based is None) != (read is None) or (based is None) != bool(networks):
+            raise Mismatch("base_, readout_ and models_ do not go together")
+        if networks and sizes["units"] < sizes["inputs"]:
+            raise Mismatch(f"models_ have {sizes['units']} units for {sizes['inputs']} inputs")
+        if value["encoder_"] is None and value["n_features_in_"] != sizes["columns"]:
+            raise Mismatch(f"n_features_in_ is {value['n_features_in_']}, but there are {sizes['columns']} columns")
+        if sizes.get("features in", value["n_features_in_"]) != value["n_features_in_"]:
+            raise Mismatch(f"feature_names_in_ has {sizes['features in']} names for {value['n_features_in_']} columns")
+        held = value["record_"]
+        folds = held.get("fold_outputs")
+        if folds is not None and (held.get("fold") is None or held["fold"].max(initial=0) >= len(folds)):
+            raise Mismatch("record_.fold does not fit record_.fold_outputs")
+
+    return check
+
+
+def _classes(value: Any, name: str, sizes: Sizes) -> None:
+    if isinstance(value, np.ndarray) and value.dtype.kind in "OU":
+        names("outputs")(value, name, sizes)
+    else:
+        array("b1 i1 i2 i4 i8 u1 u2 u4 u8 f4 f8", "outputs")(value, name, sizes)
+    if len(set(value.tolist())) != len(value):
+        raise Mismatch(f"{name} names a class twice")
+
+
+def _transduction(value: Any, name: str, sizes: Sizes) -> None:
+    if not isinstance(value, np.ndarray) or value.shape[:1] != (sizes["rows"],) or value.ndim > 2:
+        raise Mismatch(f"{name} is {_shown(value)}, not an answer for each of {sizes['rows']} rows")
+
+
+def _forecaster(value: Any, name: str, sizes: Sizes) -> None:
+    regions, recent = array("f8", "regions"), array("f8", "recent days", "regions", finite=False)
+    network = record(
+        {
+            "shortcut.weight": array("f4", "days to come", "days back"),
+            "shortcut.bias": array("f4", "days to come"),
+            "inner.weight": array("f4", "units", "days back"),
+            "inner.bias": array("f4", "units"),
+            "outer.weight": array("f4", "days to come", "units"),
+            "outer.bias": array("f4", "days to come"),
+        }
+    )
+    record(
+        {
+            "mean_": regions,
+            "scale_": array("f8", "regions", low=0),
+            "models_": each(network, _MOST_NETWORKS, 1),
+            "losses_": array("f8", "networks", finite=False),
+            "n_regions_": whole(1),
+            "_lowest": number(finite=False),
+            "_last": record({"values": recent, "graph": matrix("regions", "regions", low=0)}),
+        }
+    )(value, name, sizes)
+    if value["n_regions_"] != sizes["regions"] or np.isinf(value["_last"]["values"]).any():
+        raise Mismatch(f"n_regions_ is {value['n_regions_']}, but there are {sizes['regions']} means")
+
+
+_KINDS: dict[str, Check] = {
+    "COINClassifier": _coin(True),
+    "COINRegressor": _coin(False),
+    "PanelForecaster": _forecaster,
+}
