@@ -175,5 +175,5 @@ def test_a_file_that_calls_itself_balanced_is_checked(tmp_path: Path) -> None:
 def test_no_file_and_no_json(tmp_path: Path) -> None:
     (tmp_path / "broken.json").write_text("{")
     for name in ("absent.json", "broken.json"):
-        with pytest.raises(InvalidFileError, match="cannot be read as tasks"):
+        with pytest.raises(InvalidFileError, match="export them again"):
             read_episodes(tmp_path / name, FEATURES)

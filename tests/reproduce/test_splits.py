@@ -174,7 +174,7 @@ def test_files_that_are_not_there_or_no_json(tmp_path: Path) -> None:
         read_splits(tmp_path / "splits.json", LABELS)
     path = written(tmp_path)
     path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(InvalidFileError, match=r"splits.json is not a JSON file \(.*\): write the splits again"):
+    with pytest.raises(InvalidFileError, match=r"splits.json is damaged or not JSON \(.*\); write the splits again"):
         read_splits(path, LABELS)
     path.write_text("[1, 2]")
     with pytest.raises(InvalidFileError, match=r"is not a file of splits"):

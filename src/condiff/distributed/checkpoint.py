@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load, save_file
 from torch import Tensor
 
 from condiff.distributed.group import Ranks
 from condiff.errors import InvalidFileError, InvalidInputError
-from condiff.files import atomic_path, sha256, write_text
+from condiff.files import atomic_path, read_json, refusing, sha256, write_text
 
 FORMAT = "condiff-sharded-fit"
 SCHEMA = 1
@@ -93,20 +92,28 @@ def _read(folder: Path) -> tuple[bytes | None, bytes | None]:
             if not leftovers:
                 raise InvalidInputError(f"{folder} exists and is not a sharded fit; choose another name or remove it")
         return None, None
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+    with refusing(path, "the record of a sharded fit", f"remove {folder} and fit again"):
+        content = read_json(path, f"remove {folder} and fit again")
         if content.pop("format") != FORMAT or content.pop("schema") != SCHEMA:
             raise InvalidFileError(f"{path} is not of this version's fits; choose another folder")
         record = Record(**content)
+        _check(record)
         tensors = (folder / record.tensors).read_bytes()
         if hashlib.sha256(tensors).hexdigest() != record.checksum:
             raise InvalidFileError(f"{folder / record.tensors} was cut off or changed; remove {folder} and fit again")
         load(tensors)
-    except (UnicodeDecodeError, ValueError, KeyError, TypeError, AttributeError, OSError, SafetensorError) as error:
-        if isinstance(error, InvalidFileError):
-            raise
-        raise InvalidFileError(f"{path} is damaged ({error}); remove {folder} and fit again") from error
     return json.dumps(content).encode(), tensors
+
+
+def _check(record: Record) -> None:
+    """Raise where a record is not what :func:`save` writes."""
+    numbers = [*record.losses, *(each for each in (record.best_loss, record.best_score) if each is not None)]
+    sound = isinstance(record.facts, dict) and isinstance(record.losses, list) and isinstance(record.finished, bool)
+    sound = sound and all(isinstance(each, float | int) for each in numbers) and type(record.best_epoch) is int
+    if not sound or not -1 <= record.best_epoch < max(1, len(record.losses)):
+        raise TypeError("a part has the wrong kind")
+    if Path(record.tensors).name != record.tensors:
+        raise ValueError("its tensors are outside of the folder")
 
 
 def check_same(record: Record, facts: dict[str, Any], folder: Path) -> None:

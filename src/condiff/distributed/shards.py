@@ -20,7 +20,7 @@ from condiff.distributed.edges import open_array
 from condiff.distributed.group import Ranks
 from condiff.distributed.laplacian import Exchange, ShardedLaplacian
 from condiff.errors import InvalidFileError, InvalidInputError
-from condiff.files import write_text
+from condiff.files import read_json, refusing, write_text
 from condiff.graph.sparse import Pattern
 
 FORMAT = "condiff-shards"
@@ -117,13 +117,19 @@ class Description:
         path = folder / DESCRIPTION
         if not path.is_file():
             raise InvalidFileError(f"{folder} has no {DESCRIPTION}: write the shards with 'shard' first")
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
+        with refusing(path, "a description of shards", "write the shards again"):
+            content = read_json(path, "write the shards again")
             if content.pop("format") != FORMAT or content.pop("schema") != SCHEMA:
                 raise InvalidFileError(f"{path} is not of this version's shards; write them again")
-            return cls(**{**content, "parts": tuple(PartSize(**part) for part in content["parts"])})
-        except (UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
-            raise InvalidFileError(f"{path} is damaged ({error!r}); write the shards again") from error
+            found = cls(**{**content, "parts": tuple(PartSize(**part) for part in content["parts"])})
+            counts = [getattr(found, field.name) for field in fields(cls) if field.type == "int"]
+            counts += [count for part in found.parts for count in vars(part).values()]
+            flags = found.sparse_features, found.symmetric
+            if not all(type(count) is int and 0 <= count < 1 << 48 for count in counts) or not found.parts:
+                raise TypeError("a count is no count")
+            if not all(isinstance(flag, bool) for flag in flags) or not isinstance(found.max_diagonal, int | float):
+                raise TypeError("a part has the wrong kind")
+            return found
 
 
 def part_folder(folder: Path, rank: int) -> Path:
@@ -154,6 +160,22 @@ class Features:
             self._data[inside]
         ).to(self.dtype)
         return dense
+
+
+def _check(arrays: dict[str, NDArray[Any]], description: Description, size: PartSize) -> None:
+    """Raise where indices point outside of what they point into; the Laplacian's own are checked with its pattern."""
+    for name, array in arrays.items():
+        if array.dtype.kind not in ("f" if name in ("weights", "degree") else "iu"):
+            raise ValueError(f"{name} holds {array.dtype}")
+    if int(arrays["send"].sum()) != size.sends or int(arrays["receive"].sum()) != size.receives:
+        raise ValueError("what is sent and received does not add up")
+    limits = {"nodes": description.n_nodes, "send_rows": size.nodes, "labels": description.n_classes, "roles": 3}
+    for name, limit in limits.items():
+        least = -1 if name == "labels" else 0
+        if arrays[name].size and not least <= int(arrays[name].min()) <= int(arrays[name].max()) < limit:
+            raise ValueError(f"{name} points outside")
+    if any((arrays[name] < 0).any() for name in ("send", "receive")):
+        raise ValueError("a count is below zero")
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,6 +233,8 @@ class Shard:
                 raise InvalidFileError(
                     f"{place / name}.npy has the shape {arrays[name].shape} instead of ({length},); write them again"
                 )
+        with refusing(place, "a part of a sharded problem", "write the shards again"):
+            _check(arrays, description, size)
         tensors = {name: torch.from_numpy(array) for name, array in arrays.items() if name != "nodes"}
         send, receive = arrays["send"].tolist(), arrays["receive"].tolist()
         exchange = Exchange(ranks, tensors["send_rows"], send, receive)

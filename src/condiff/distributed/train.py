@@ -19,7 +19,7 @@ from condiff.distributed.group import Ranks
 from condiff.distributed.model import Network, ShardedCOIN
 from condiff.distributed.shards import REST, TRAIN, VALIDATION, Description, Shard, part_folder
 from condiff.errors import InvalidFileError, InvalidInputError
-from condiff.files import atomic_path
+from condiff.files import atomic_path, refusing
 from condiff.training import EarlyStopping, Training
 from condiff.training.descent import OnEpoch, descend
 from condiff.training.problem import Items
@@ -148,8 +148,9 @@ def gather_output(folder: Path) -> np.ndarray[Any, Any]:
     places = sorted(folder.glob("part-*"))
     if not places:
         raise InvalidFileError(f"{folder} holds no output: run 'predict' first")
-    parts = [(np.load(place / "nodes.npy"), np.load(place / "u.npy")) for place in places]
-    nodes = np.concatenate([nodes for nodes, _ in parts])
+    with refusing(folder, "the output of a sharded fit", "run 'predict' again"):
+        parts = [(np.load(place / "nodes.npy"), np.load(place / "u.npy")) for place in places]
+        nodes = np.concatenate([nodes for nodes, _ in parts])
     if not np.array_equal(np.sort(nodes), np.arange(nodes.size)):
         raise InvalidFileError(f"{folder} lacks the output of some ranks")
     u = np.empty((nodes.size, parts[0][1].shape[1]), dtype=parts[0][1].dtype)

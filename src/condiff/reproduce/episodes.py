@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from condiff.errors import InvalidFileError, InvalidInputError
-from condiff.files import write_text
+from condiff.files import read_json, refusing, write_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -197,10 +197,8 @@ def write_episodes(path: Path | str, episodes: Episodes, features: Labelled) -> 
 
 def read_episodes(path: Path | str, features: Labelled) -> Episodes:
     """Read what :func:`write_episodes` wrote, checked against the features."""
-    try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InvalidFileError(f"{path} cannot be read as tasks ({error}): export them again") from error
+    with refusing(path, "a readable file of tasks", "export them again"):
+        content = read_json(Path(path), "export them again")
     if not isinstance(content, dict) or content.get("format") != _FORMAT:
         raise InvalidFileError(f"{path} has no tasks of this version ({_FORMAT!r}): export them again")
     if content.get("features") != features.fingerprint:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from condiff.errors import InvalidFileError, InvalidInputError
-from condiff.files import write_text
+from condiff.files import read_json, write_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -101,11 +101,9 @@ def write_splits(path: Path, splits: dict[int, Split], dataset: str, labels: NDA
 def read_splits(path: Path, labels: NDArray[np.int64]) -> dict[int, Split]:
     """The splits of a file by their seeds, if they were written for these labels and no node of them was changed."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(path, "write the splits again")
     except OSError as error:
         raise InvalidFileError(f"{path} cannot be read ({error.strerror}): check the path") from error
-    except ValueError as error:
-        raise InvalidFileError(f"{path} is not a JSON file ({error}): write the splits again") from error
     if not isinstance(content, dict) or content.get("format") != _FORMAT:
         raise InvalidFileError(f"{path} is not a file of splits: write one with --export-splits")
     if (content.get("nodes"), content.get("labels")) != (len(labels), _identity(labels).hex()[:16]):
@@ -118,7 +116,7 @@ def read_splits(path: Path, labels: NDArray[np.int64]) -> dict[int, Split]:
         raise InvalidFileError(f"{path} holds no splits: write them again")
     splits = {}
     for seed, entry in entries.items():
-        if not seed.isdecimal():
+        if not seed.isdecimal() or len(seed) > 20:
             raise InvalidFileError(f"{path}: a split is called {seed!r}, but its name must be its seed, a whole number")
         splits[int(seed)] = _checked_split(f"{path}, split {seed}", entry, np.asarray(labels))
     return splits

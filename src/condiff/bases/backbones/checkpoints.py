@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
+import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from condiff.bases.backbones.base import Backbone
 from condiff.bases.backbones.registry import backbone
-from condiff.errors import InvalidFileError, InvalidInputError
-from condiff.files import atomic_path, read_sealed, sha256, write_sealed
+from condiff.errors import InvalidFileError
+from condiff.files import atomic_path, read_sealed, refusing, sha256, write_sealed
 
 FORMAT = "condiff-backbone"
 SCHEMA = 1
@@ -83,7 +83,14 @@ def load_record(folder: Path) -> Record:
     """The record of a folder that :func:`save_checkpoint` wrote; a changed or foreign one is refused."""
     content = read_sealed(folder / _DESCRIPTION, FORMAT, SCHEMA, what="backbone", mend="train the backbone again")
     del content["format"], content["schema"]
-    return Record(**content)
+    with refusing(folder / _DESCRIPTION, "the record of a training", "train the backbone again"):
+        record = Record(**content)
+        parts = record.backbone, record.facts, record.files
+        if not all(isinstance(part, dict) for part in parts) or not isinstance(record.epochs, list):
+            raise TypeError("a part is missing")
+        if any(Path(name).name != name for name in record.files):
+            raise ValueError("a file is outside of the folder")
+    return record
 
 
 def load_tensors(folder: Path, record: Record, kind: str) -> dict[str, Tensor]:
@@ -94,19 +101,21 @@ def load_tensors(folder: Path, record: Record, kind: str) -> dict[str, Tensor]:
     path = folder / name
     if not path.is_file() or sha256(path) != record.files[name]:
         raise InvalidFileError(f"{path} is missing, truncated or changed; train the backbone again")
-    try:
+    with refusing(path, "a file of weights", "train the backbone again"):
         return load_file(path)
-    except SafetensorError as error:
-        raise InvalidFileError(f"{path} cannot be read ({error}); train the backbone again") from error
 
 
 def load_backbone(folder: Path | str) -> Backbone:
     """The backbone of a training with the weights of its best epoch, ready to embed images."""
     folder = Path(folder)
     record = load_record(folder)
-    try:
+    with refusing(folder, "a backbone that its weights fit", "train it again"):
+        tensors = load_tensors(folder, record, "best")
+        # Made without memory first: a record may ask for a network of any size.
+        with torch.device("meta"):
+            shapes = {name: value.shape for name, value in backbone(**record.backbone).state_dict().items()}
+        if {name: value.shape for name, value in tensors.items()} != shapes:
+            raise ValueError("weights of other shapes")
         network = backbone(**record.backbone)
-        network.load_state_dict(load_tensors(folder, record, "best"))
-    except (TypeError, RuntimeError, InvalidInputError) as error:
-        raise InvalidFileError(f"{folder}: the weights do not fit the backbone ({error})") from error
+        network.load_state_dict(tensors)
     return network.eval()

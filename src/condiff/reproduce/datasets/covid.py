@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
 
-from condiff.errors import InvalidFileError
+from condiff.files import read_json, refusing
 from condiff.reproduce.datasets.panel import Panel
 from condiff.reproduce.datasets.sources import fetch
 
@@ -34,8 +33,8 @@ def load() -> Panel:
 
 def read_covid(path: Path) -> Panel:
     """Read the published JSON file: ``y``, days x regions, and under ``edge_mapping`` lists of edges and weights."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+    with refusing(path, "the England COVID-19 file", "fetch it again"):
+        content = read_json(path, "fetch it again")
         values = np.array(content["y"], dtype=np.float64)
         edges, weights = (content["edge_mapping"][key] for key in ("edge_index", "edge_weight"))
         shape = (values.shape[1], values.shape[1])
@@ -44,9 +43,6 @@ def read_covid(path: Path) -> Panel:
             for day in range(content["time_periods"])
         ]
         return Panel(values, tuple(graphs))
-    except (KeyError, IndexError, TypeError, ValueError) as error:
-        why = f"{type(error).__name__}: {error}"
-        raise InvalidFileError(f"{path} is not the England COVID-19 file ({why}): fetch it again") from error
 
 
 def _ends(pairs: list[list[int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

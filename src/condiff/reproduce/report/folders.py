@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from condiff.errors import InvalidFileError
+from condiff.files import read_json, refusing
 from condiff.reproduce.metrics import METRICS
 from condiff.reproduce.results import STORE
 from condiff.reproduce.rows import Row
@@ -68,10 +68,7 @@ def read_results(folder: Path) -> Results:
 
 
 def _json(path: Path, kind: type) -> Any:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise InvalidFileError(f"{path} is damaged or not JSON ({error}): make the results again") from error
+    content = read_json(path, "make the results again")
     if not isinstance(content, kind):
         raise InvalidFileError(f"{path} is not a JSON {'object' if kind is dict else 'list'}: make the results again")
     return content
@@ -83,7 +80,8 @@ def _rows(path: Path) -> list[Row]:
         missing = [name for name in _NEEDED if not isinstance(row, dict) or name not in row]
         if missing:
             raise InvalidFileError(f"{path} is no summary of runs: a row lacks {missing[0]!r}; make the results again")
-    return [Row.from_dict(row) for row in rows]
+    with refusing(path, "a summary of runs", "make the results again"):
+        return [Row.from_dict(row) for row in rows]
 
 
 def _runs(path: Path) -> tuple[list[Run], list[dict[str, Any]]]:

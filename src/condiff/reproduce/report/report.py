@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from condiff.errors import InvalidFileError, InvalidInputError
-from condiff.files import write_text
+from condiff.files import read_json, refusing, write_text
 from condiff.pages.model import model_page
 from condiff.pages.report import Card, Cell, Column, Report, Section, Table, picture, versions
 from condiff.reproduce.figures.along import draw_labels
@@ -51,16 +50,14 @@ def write_report(folder: Path, out: Path, command: str) -> None:
 
 def _demo(folder: Path) -> Report:
     """The demo's accuracies as a table and lines."""
-    try:
-        rows: list[dict[str, Any]] = json.loads((folder / _ACCURACY).read_text(encoding="utf-8"))
+    with refusing(folder / _ACCURACY, "what condiff demo writes", "run condiff demo again"):
+        rows: list[dict[str, Any]] = read_json(folder / _ACCURACY, "run condiff demo again")
         made = folder / "provenance.json"
-        origin = json.loads(made.read_text(encoding="utf-8")) if made.is_file() else {}
+        origin = read_json(made, "run condiff demo again") if made.is_file() else {}
         cells = {(row["method"], row["labels_per_class"]): (row["mean"], row["std"]) for row in rows}
         texts = {key: f"{mean:.1f} ± {std:.1f}" for key, (mean, std) in cells.items()}
         draws = rows[0]["runs"]
         numbers = sorted({number for _, number in cells})
-    except (UnicodeDecodeError, json.JSONDecodeError, KeyError, IndexError, TypeError, ValueError) as error:
-        raise InvalidFileError(f"{folder / _ACCURACY} is damaged ({error}): run condiff demo again") from error
     methods = list(dict.fromkeys(method for method, _ in cells))
     shown = [
         [Cell(method)]
