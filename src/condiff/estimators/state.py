@@ -414,7 +414,10 @@ def _coin(classifies: bool) -> Check:
             "encoder_": anything,
             **own,
         },
-        {"feature_names_in_": names("features in")},
+        {
+            "feature_names_in_": names("features in"),
+            **({"prices_": maybe(array("f8", "outputs"))} if classifies else {}),
+        },
     )
 
     def check(value: Any, name: str, sizes: Sizes) -> None:
