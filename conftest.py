@@ -16,6 +16,8 @@ from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 
 # The tests are on all cores already: commands that start processes start one, unless they are asked for more.
 os.environ.setdefault("CONDIFF_JOBS", "1")
+# Nor do tests fetch a sentence model: those that need one name it.
+os.environ.setdefault("CONDIFF_EMBEDDING", "tfidf")
 
 
 class ShellParser(CodeBlockParser):

@@ -8,7 +8,7 @@ import pytest
 from tests.cli.conftest import Run
 from tests.reproduce.datasets.made_images import split_folder
 
-from condiff.cli.backbone import batches_shown
+from condiff.cli.output import batches_shown
 from condiff.reproduce.datasets.features import load_features
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_iris
-from tests.cli.conftest import Run, flower_rows, species_of, write_rows
+from tests.cli.conftest import Run, flower_rows, read_rows, species_of, write_rows
 
 from condiff import COINClassifier, COINRegressor, load
 from condiff.cli.fit import _score_lines
@@ -387,8 +387,8 @@ def test_files_that_programs_write(condiff: Run, tmp_path: Path, name: str, cont
         ("weeks", [f"2024-W{i + 1:02}" for i in range(30)], "date, days since 2024-01-01, season"),
         ("post_code", [f"0{1000 + i % 5}" for i in range(30)], "leading zeros are lost; if these are codes"),
         ("telephone", [f"+49 30 {i * 977:06}" for i in range(30)], "code, left out (nearly every value is different)"),
-        ("note", [f"patient {i} felt well" for i in range(30)], "pip install sentence-transformers"),
-        ("photo", [f"photos/{i}.jpg" for i in range(30)], "condiff fewshot, pip install 'condiff[images]'"),
+        ("note", [f"patient {i} felt well" for i in range(30)], "text, TF-IDF of 23 words"),
+        ("photo", [f"photos/{i}.jpg" for i in range(30)], "there is no file 'photos/0.jpg'"),
     ],
 )
 def test_columns_that_people_have(condiff: Run, tmp_path: Path, name: str, cells: list[object], said: str) -> None:
@@ -539,3 +539,62 @@ def test_classes_get_exactly_the_sizes_that_are_given(condiff: Run, tmp_path: Pa
     assert condiff(*command, "--prior", prior, "--exact-sizes").code == 0
     found = load(tmp_path / "model").transduction_.tolist()
     assert abs(found.count("setosa") - 60) <= 1 and abs(found.count("versicolor") - 40) <= 1  # iris has equal rows
+
+
+def ticket_rows() -> list[dict[str, object]]:
+    topics = {"card": ["card", "lost", "stolen", "bank"], "rate": ["rate", "exchange", "euro", "dollar"]}
+    generator = np.random.default_rng(0)
+    rows: list[dict[str, object]] = []
+    for number in range(60):
+        topic = "card" if number % 2 else "rate"
+        words = [*generator.choice(topics[topic], 4), *generator.choice(["my", "the", "is", "now"], 3)]
+        rows.append({"text": " ".join(words), "size": number % 7, "topic": topic if number < 12 else ""})
+    return rows
+
+
+def test_texts_are_found_learned_and_answered(condiff: Run, tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "tickets.csv", ticket_rows())
+    run = condiff("fit", path, "--target", "topic", "--drop", "size", "--out", tmp_path / "model")
+    assert run.code == 0
+    assert "'text': text, TF-IDF of " in run.out
+    new = write_rows(tmp_path / "new.csv", [{"text": "my stolen card"}, {"text": "the euro rate"}, {"text": ""}])
+    assert condiff("predict", tmp_path / "model", new, "--out", tmp_path / "answers.csv").code == 0
+    assert [row["label"] for row in read_rows(tmp_path / "answers.csv")][:2] == ["card", "rate"]
+
+
+def test_images_are_found_and_missing_ones_refused(
+    condiff: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CONDIFF_CACHE", str(tmp_path / "cache"))
+    pytest.importorskip("efficientnet_lite_pytorch", reason="needs pip install 'condiff[images]'")
+    from tests.reproduce.datasets.made_images import COLOURS, png, write
+
+    names = list(COLOURS)[:2]
+    rows: list[dict[str, object]] = []
+    for number in range(24):
+        file = f"pictures/{number}.png"
+        write(tmp_path / file, png(COLOURS[names[number % 2]], seed=number))
+        rows.append({"photo": file, "size": number % 7, "kind": names[number % 2] if number < 8 else ""})
+    path = write_rows(tmp_path / "photos.csv", rows)
+    run = condiff("fit", path, "--target", "kind", "--out", tmp_path / "model")
+    assert "'photo': image, 1280 numbers by efficientnet_lite0 (trained on ImageNet)" in run.out
+    run = condiff("predict", tmp_path / "model", path, "--out", tmp_path / "answers.csv")
+    assert [row["label"] for row in read_rows(tmp_path / "answers.csv")] == [names[number % 2] for number in range(24)]
+    (tmp_path / "pictures" / "3.png").unlink()
+    for command in (
+        ["fit", path, "--target", "kind", "--image", "photo", "--out", tmp_path / "other"],
+        ["predict", tmp_path / "model", path, "--out", tmp_path / "more.csv"],
+    ):
+        condiff(*command).assert_failed("column 'photo', row 4: there is no file 'pictures/3.png'")
+    assert not (tmp_path / "other").exists()
+    assert not (tmp_path / "more.csv").exists()
+
+
+def test_bad_texts_and_models_are_one_line(condiff: Run, tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "tickets.csv", ticket_rows())
+    fit = ("fit", path, "--target", "topic", "--out", tmp_path / "model")
+    condiff(*fit, "--text", "size").assert_failed("the column 'size' holds numbers", "no text")
+    condiff(*fit, "--text", "body").assert_failed("has no column 'body'")
+    pytest.importorskip("sentence_transformers", reason="needs pip install 'condiff[text]'")
+    condiff(*fit, "--embedding", tmp_path).assert_failed("is not a sentence model", "modules.json")
+    assert not (tmp_path / "model").exists()

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from condiff.cli.output import console, note, print_json
+from condiff.cli.output import batches_shown, console, note, print_json
 
 app = typer.Typer(
     name="backbone",
@@ -136,25 +131,6 @@ def embed_command(
     else:
         console.print(f"{features.name}: {images} images of {len(features.classes)} classes, {width} features")
         console.print(f"written to {out}", markup=False)
-
-
-@contextmanager
-def batches_shown(label: str) -> Iterator[Callable[[int, int], None]]:
-    """A function of the images done and all of them: a bar on a terminal, about ten plain lines otherwise."""
-    if not sys.stderr.isatty():
-        yield lambda done, total: _line(label, done, total)
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(label, visible=False)
-        yield lambda done, total: bar.update(task, completed=done, total=total, visible=done < total)
-
-
-def _line(label: str, done: int, total: int) -> None:
-    # Batches are at most 256 images, and small sets have few of them.
-    step = max(256, total // 10)
-    if done == total or done // step != max(0, done - 64) // step:
-        note(f"{label}: {done} of {total}")
 
 
 def _set_threads(threads: int | None) -> None:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from condiff.cli.backbone import batches_shown
-from condiff.cli.output import FORMULAS_HELP, check_out, formula_notes, note, print_json, write_csv
+from condiff.cli.output import FORMULAS_HELP, batches_shown, check_out, formula_notes, note, print_json, write_csv
 from condiff.files import atomic_path
 
 if TYPE_CHECKING:

@@ -26,8 +26,9 @@ from condiff.cli.inputs import (
     open_data,
     row_index,
 )
-from condiff.cli.output import console, counted, print_json, typed, working
+from condiff.cli.output import batches_shown, console, counted, print_json, typed, working
 from condiff.encoders.columns import DroppedColumn, learn_columns
+from condiff.encoders.embedding import progress_shown
 from condiff.errors import InvalidInputError
 from condiff.readers.targets import Label, class_slips, encode_classes, infer_task, regression_values
 
@@ -58,6 +59,20 @@ def command(
     categorical: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN", help="Numbers in this column are names, such as zip codes.")
     ] = None,
+    text: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="This column holds texts; most are found by themselves.")
+    ] = None,
+    image: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="This column names image files, relative to the table's folder."),
+    ] = None,
+    embedding: Annotated[
+        str,
+        typer.Option(
+            metavar="MODEL",
+            help="What reads texts: a sentence model's name or folder; tfidf counts words; auto is all-MiniLM-L6-v2.",
+        ),
+    ] = "auto",
     id: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN", help="This column names the rows; it is not learned from.")
     ] = None,
@@ -92,9 +107,14 @@ def command(
     """Learn from a table of which only a few rows are labelled.
 
     Rows whose target is empty take part: the model diffuses its answers over a graph of all rows.
-    Numbers, dates and categories are encoded, missing values filled and flagged, ids left out; it prints what it did.
+    Numbers, dates and categories are encoded, texts and images embedded, missing values filled and flagged, ids left
+    out; it prints what it did.
 
-    Example: [bold]condiff fit flowers.csv --target species --out flowers-model[/bold]
+    Examples
+    --------
+    [bold]condiff fit flowers.csv --target species --out flowers-model[/bold]
+
+    [bold]condiff fit tickets.csv --target topic --out tickets-model[/bold]  (its texts are found by themselves)
     """
     started = time.perf_counter()
     if task not in ("auto", "classification", "regression"):
@@ -126,10 +146,12 @@ def command(
     else:
         labels = regression_values(values, where)
         labelled, slips = {"values": int(np.isfinite(labels).sum())}, []
-    columns: dict[str, list[str]] = {
+    columns: dict[str, Any] = {
         "drop": [target, *(drop or ()), *(id or ())], "keep": keep or [], "categorical": categorical or [],
+        "text": text or [], "image": image or [], "embedding": embedding,
     }  # fmt: skip
-    learned = [] if table.matrix is not None else learn_columns(table, needed=edge_file is None, **columns)
+    with progress_shown(batches_shown):
+        learned = [] if table.matrix is not None else learn_columns(table, needed=edge_file is None, **columns)
     used = [column.name for column in learned if not isinstance(column, DroppedColumn)]
     names = [column.name for column in learned if column.note.kind in ("code", "image")]
     ids = id_columns(table, id or [], [*used, target, *(drop or ())], names)

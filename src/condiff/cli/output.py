@@ -9,7 +9,7 @@ import shlex
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
@@ -163,3 +163,23 @@ def progress(items: Iterable[Item], total: int, label: str) -> Iterator[Item]:
         yield item
         if done % step == 0 or done == total:
             print(f"{label}: {done} of {total}", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def batches_shown(label: str) -> Iterator[Callable[[int, int], None]]:
+    """A function of how many are done, and of all: a bar on a terminal, about ten plain lines otherwise."""
+    if not sys.stderr.isatty():
+        shown = 0
+
+        def line(done: int, total: int) -> None:
+            nonlocal shown
+            if done == total or done - shown >= max(256, total // 10):
+                shown = done
+                note(f"{label}: {done} of {total}")
+
+        yield line
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, visible=False)
+        yield lambda done, total: bar.update(task, completed=done, total=total, visible=done < total)

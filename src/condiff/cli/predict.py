@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from condiff.cli.inputs import COVERAGE, DATA_HELP, EDGES_HELP, FitFacts, id_columns, open_data, peek, row_index
 from condiff.cli.output import (
     FORMULAS_HELP,
+    batches_shown,
     check_out,
     console,
     counted,
@@ -24,6 +25,7 @@ from condiff.cli.output import (
     write_csv,
 )
 from condiff.encoders.columns import require_columns
+from condiff.encoders.embedding import progress_shown
 from condiff.errors import InvalidInputError
 from condiff.files import atomic_path
 from condiff.readers.cells import listed
@@ -76,7 +78,7 @@ def command(
     if table.matrix is None:
         require_columns(read, table)
     ids = id_columns(table, id or [name for name in facts.id_columns if name in table.columns], read)
-    with working(f"answering {table.n_rows} rows"):
+    with working(f"answering {table.n_rows} rows"), progress_shown(batches_shown):
         from condiff.estimators import COINClassifier, load
 
         fitted = load(model)

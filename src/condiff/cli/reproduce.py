@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from condiff.cli.output import console, note, print_json, typed
+from condiff.cli.output import batches_shown, console, note, print_json, typed
 from condiff.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -168,7 +168,6 @@ def _parameters(options: type[Options]) -> list[inspect.Parameter]:
 
 def run(protocol: Protocol, options: Options, running: Running) -> None:
     """Make the runs, and write and show their summary."""
-    from condiff.cli.backbone import batches_shown
     from condiff.cli.sweeping import follow
     from condiff.pages.canvas import save
     from condiff.reproduce.cluster import AHEAD, cluster_pool

@@ -5,14 +5,15 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["ImageEncoder", "TableEncoder", "is_table"]
+__all__ = ["ImageEncoder", "TableEncoder", "TextEncoder", "is_table"]
 
 if TYPE_CHECKING:
     from condiff.encoders.images import ImageEncoder
     from condiff.encoders.table import TableEncoder, is_table
+    from condiff.encoders.text import TextEncoder
 
 # scikit-learn and torch take seconds to import; what a table holds is understood without them.
-_HOMES = {"ImageEncoder": "images", "TableEncoder": "table", "is_table": "table"}
+_HOMES = {"ImageEncoder": "images", "TableEncoder": "table", "TextEncoder": "text", "is_table": "table"}
 
 
 def __getattr__(name: str) -> Any:

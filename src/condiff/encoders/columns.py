@@ -9,15 +9,17 @@ differ by 2 in squared distance on average, as they do in a standardised column.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
-from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from condiff.errors import InvalidInputError, did_you_mean
+from condiff.errors import InvalidInputError, MissingDependencyError, did_you_mean
 from condiff.readers.cells import (
     TEXT,
     DateForm,
@@ -45,6 +47,8 @@ MAX_SCALE = 2.0  # a lopsided category or a rare "true" may not drown the rest
 # Times the spread of the middle half that the standard deviation of a heavy-tailed column is.
 _HEAVY = 1.8
 _IMAGES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff")
+# Fewer different values than this are categories, and letters that are written without blanks.
+_FEWEST_TEXTS, _UNSPACED = 10, re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]")
 # Dates that name no day.
 _PERIODS = ("year-month", "month-year", "name-year", "year-quarter", "year-week")
 _ROW_NAMES = ("index", "idx", "row", "row_number", "rownum", "unnamed: 0")
@@ -315,6 +319,94 @@ class CategoryColumn(LearnedColumn):
         return [f"{self.name!r}: {_rows(int(unseen.sum()))} with a category that was not there at fitting ({shown})"]
 
 
+@dataclass(frozen=True, kw_only=True)
+class EmbeddedColumn(LearnedColumn):
+    """Texts or images: rows of length one times ``scale``.
+
+    Attributes
+    ----------
+    embedding, key
+        The network that made them, and digits of its content.
+    mean
+        Of the rows that were there at fitting.
+    scale
+        What rows are multiplied by; see :func:`balanced`.
+    """
+
+    embedding: str
+    key: str
+    mean: list[float]
+    scale: float = 1.0
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Numbers from 0."""
+        return [f"{self.name}[{number}]" for number in range(len(self.mean))]
+
+    @property
+    def spread(self) -> float:
+        """Half of the mean squared distance of two random rows before scaling."""
+        return max(0.05, 1.0 - sum(value * value for value in self.mean))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextColumn(EmbeddedColumn):
+    """Texts, by a sentence model or by their words: see :class:`~condiff.encoders.text.TextEncoder`."""
+
+    type: ClassVar[str] = "text"
+    words: list[str]
+    idf: list[float]
+
+    @property
+    def feature_names(self) -> list[str]:
+        """The words that are counted, or numbers from 0."""
+        return [f"{self.name}: {word}" for word in self.words] or super().feature_names
+
+    @property
+    def sparse(self) -> bool:
+        """Whether most of a row is zeros."""
+        return bool(self.words)
+
+    def encode(self, column: Column, where: str, before: int = 0) -> Any:
+        """Rows x numbers, CSR of words."""
+        from condiff.encoders.text import TextEncoder
+
+        encoder = TextEncoder.restored(self.embedding, self.key, self.mean, self.words, self.idf)
+        return self.scale * encoder.transform(column.words().tolist())
+
+    def remarks(self, column: Column, where: str) -> list[str]:
+        """Texts of which no word is known."""
+        if not self.words:
+            return []
+        unknown = int((np.diff(self.encode(column, where).indptr) == 0).sum() - column.missing.sum())
+        return [f"{self.name!r}: {_rows(unknown)} without a word that was there at fitting"] if unknown > 0 else []
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageColumn(EmbeddedColumn):
+    """Names of image files, relative to the table's folder: see :class:`~condiff.encoders.images.ImageEncoder`."""
+
+    type: ClassVar[str] = "image"
+
+    @property
+    def spread(self) -> float:
+        """Rows are centred."""
+        return 1.0
+
+    def encode(self, column: Column, where: str, before: int = 0) -> Floats:
+        """Rows x numbers; zeros where there is no image."""
+        from condiff.encoders.images import ImageEncoder
+
+        files = column.words()
+        _require_images(self.name, files, where, before)
+        encoder = ImageEncoder.restored(folder_of(where), self.embedding, self.key, self.mean)
+        out = np.zeros((len(files), len(self.mean)))
+        there = ~column.missing
+        if there.any():
+            out[there] = self.scale * encoder.transform(files[there].tolist())
+        return out
+
+
 # ---- learning ----------------------------------------------------------------------------------------------
 
 
@@ -324,6 +416,9 @@ def learn_columns(
     drop: Collection[str] = (),
     keep: Collection[str] = (),
     categorical: Collection[str] = (),
+    text: Collection[str] = (),
+    image: Collection[str] = (),
+    embedding: str = "auto",
     needed: bool = True,
 ) -> list[LearnedColumn]:
     """Learn the encoding of every column from all rows, labelled and unlabelled.
@@ -338,10 +433,14 @@ def learn_columns(
         Columns that must not be taken for ids; a text column among them is one-hot encoded.
     categorical
         Columns whose numbers are names, such as post codes.
+    text, image
+        Columns that hold texts, and names of image files, even where they do not look like it.
+    embedding
+        What embeds texts: see :class:`~condiff.encoders.text.TextEncoder`.
     needed
         Whether it is an error that nothing is left to learn from.
     """
-    for name in [*drop, *keep, *categorical]:
+    for name in [*drop, *keep, *categorical, *text, *image]:
         if name not in table.columns:
             hint = did_you_mean(name, table.columns)
             raise InvalidInputError(f"{table.source} has no column {name!r}{hint}; it has {listed(table.columns)}")
@@ -349,14 +448,34 @@ def learn_columns(
     marks = Counter(mark for name in names if (mark := _decimal_of(table.column(name))) is not None)
     decimal = marks.most_common(1)[0][0] if marks else None
 
+    embedded: dict[str, LearnedColumn] = {}
+
     def learn(levels: int) -> list[LearnedColumn]:
-        columns = ((name, table.column(name)) for name in names)
-        return [
-            _learn(column, name in keep, name in categorical, decimal, table.source, levels) for name, column in columns
-        ]
+        found = []
+        for name in names:
+            if name not in embedded:
+                how = How(
+                    name in keep,
+                    name in categorical,
+                    name in text,
+                    name in image,
+                    embedding,
+                    decimal,
+                    table.source,
+                    levels,
+                )
+                found.append(_learn(table.column(name), how))
+                if isinstance(found[-1], EmbeddedColumn):
+                    embedded[name] = found[-1]
+            else:
+                found.append(embedded[name])
+        return found
+
+    def cells(columns: list[LearnedColumn]) -> int:
+        return table.n_rows * sum(len(each.feature_names) for each in columns if each.name not in embedded)
 
     levels, found = MAX_LEVELS, learn(MAX_LEVELS)
-    while levels > FEWEST_LEVELS and table.n_rows * sum(len(column.feature_names) for column in found) > MAX_CELLS:
+    while levels > FEWEST_LEVELS and cells(found) > MAX_CELLS:
         levels //= 2
         found = learn(levels)
     if needed and all(isinstance(column, DroppedColumn) for column in found):
@@ -364,7 +483,20 @@ def learn_columns(
             "; ".join(f"{column.name!r} ({column.note.why})" for column in found[:5]) or "there is no other column"
         )
         raise InvalidInputError(f"{table.source} has no column left to learn from: {reasons}")
-    return found
+    return balanced(found)
+
+
+def balanced(columns: list[LearnedColumn]) -> list[LearnedColumn]:
+    """Scale texts and images so that nothing drowns the rest.
+
+    A text, an image and all other columns together count alike in a distance. Texts and images by themselves stay of
+    length one: directions are all that matters then.
+    """
+    others = sum(not isinstance(each, DroppedColumn | EmbeddedColumn) for each in columns)
+    return [
+        replace(each, scale=math.sqrt(others / each.spread)) if others and isinstance(each, EmbeddedColumn) else each
+        for each in columns
+    ]
 
 
 def require_columns(names: Collection[str], table: Columns) -> None:
@@ -397,12 +529,28 @@ def _decimal_of(column: Column) -> str | None:
     return says_decimal(column.values) if column.kind == "text" else None
 
 
-def _learn(
-    column: Column, keep: bool, categorical: bool, decimal: str | None, where: str, levels: int
-) -> LearnedColumn:
-    name = column.name
+@dataclass(frozen=True)
+class How:
+    """How a column is to be learned: what the user says of it, and what the table says."""
+
+    keep: bool
+    categorical: bool
+    text: bool
+    image: bool
+    embedding: str
+    decimal: str | None
+    where: str
+    levels: int
+
+
+def _learn(column: Column, how: How) -> LearnedColumn:
+    name, keep, categorical, where, levels = column.name, how.keep, how.categorical, how.where, how.levels
     if column.missing.all():
         return _dropped(name, "empty", "no value in any row")
+    if how.text:
+        return _learn_texts(column, how)
+    if how.image:
+        return _learn_images(column, how)
     if categorical or column.names:
         return _learn_category(name, column.words(), keep or categorical, levels)
     if column.kind == "date":
@@ -416,7 +564,7 @@ def _learn(
         values = np.asarray(column.values, dtype=np.float64)
         found = NumberForm(), values, np.flatnonzero(np.isinf(values))[:1].tolist()
     else:
-        found = read_numbers(column.values, decimal)
+        found = read_numbers(column.values, how.decimal)
     if found is not None:
         form, values, bad = found
         _refuse(column, bad, "a number", where, 0)
@@ -432,7 +580,82 @@ def _learn(
     dates = date_form(column.values)
     if dates is not None:
         return _learn_dates(column, dates, where)
-    return _learn_category(name, column.values, keep, levels, _disguised(column.values))
+    hint = _disguised(column.values)
+    if not keep and not hint and not id_like(name):
+        kind = _many_words(column.values)
+        if kind == "text":
+            return _learn_texts(column, how)
+        if kind == "image":
+            return _learn_images(column, how)
+    return _learn_category(name, column.values, keep, levels, hint)
+
+
+def _learn_texts(column: Column, how: How) -> LearnedColumn:
+    name = column.name
+    known = column.values[~column.missing]
+    numbers = column.kind != "text" or read_numbers(known, how.decimal) is not None or date_form(known) is not None
+    if numbers:
+        raise InvalidInputError(
+            f"{how.where}: the column {name!r} holds {_plural(column)} such as {column.cell(_first(column))!r}, "
+            "no text: leave it out of the text columns"
+        )
+    from condiff.encoders.text import TextEncoder
+
+    texts = column.values.tolist()
+    encoder = TextEncoder(how.embedding)
+    try:
+        encoder.fit(texts)
+    except InvalidInputError as error:
+        if how.text or how.embedding != "auto":
+            raise
+        return _dropped(name, "text", str(error))
+    note = ColumnNote(name, "text", encoder.describe(), "; ".join(encoder.remarks(texts)))
+    return TextColumn(
+        name=name, note=note, embedding=encoder.embedding_, key=encoder.key_, mean=encoder.mean_.tolist(),
+        words=encoder.words_, idf=encoder.idf_.tolist(),
+    )  # fmt: skip
+
+
+def _learn_images(column: Column, how: How) -> LearnedColumn:
+    files = column.words()
+    try:
+        _require_images(column.name, files, how.where, 0)
+        from condiff.encoders.images import ImageEncoder
+
+        encoder = ImageEncoder(folder_of(how.where)).fit(files[~column.missing].tolist())
+    except (InvalidInputError, MissingDependencyError) as error:
+        if how.image:
+            raise
+        return _dropped(column.name, "image", str(error))
+    gaps = int(column.missing.sum())
+    why = "; ".join([encoder.origin] + [f"{gaps} missing as zeros"] * bool(gaps))
+    note = ColumnNote(column.name, "image", f"{len(encoder.mean_)} numbers by {encoder.backbone}", why)
+    return ImageColumn(
+        name=column.name, note=note, embedding=encoder.backbone, key=encoder.key_, mean=encoder.mean_.tolist()
+    )
+
+
+def folder_of(where: str) -> Path:
+    """What names of files in a table are relative to: its own folder, or the current one if it is in memory."""
+    return Path(where).parent if Path(where).is_file() else Path()
+
+
+def _require_images(name: str, files: Text, where: str, before: int) -> None:
+    folder = folder_of(where)
+    for row, file in enumerate(files.tolist()):
+        if file and not (folder / file).is_file():
+            raise InvalidInputError(
+                f"{where}, column {name!r}, row {before + row + 1}: there is no file {file!r}: name images relative to "
+                f"the table's folder"
+            )
+
+
+def _first(column: Column) -> int:
+    return int(np.flatnonzero(~column.missing)[0])
+
+
+def _plural(column: Column) -> str:
+    return {"boolean": "true and false", "date": "dates"}.get(column.kind, "numbers or dates")
 
 
 def _dropped(name: str, kind: str, why: str) -> DroppedColumn:
@@ -584,8 +807,7 @@ def _learn_category(name: str, text: Text, keep: bool, most: int, hint: str = ""
         if id_like(name) and 1 < known == len(counts):
             return _dropped(name, "id", "an id, different in every row")
         if known >= 20 and len(counts) > 0.5 * known:
-            kind, why = _many_words(counts)
-            return _dropped(name, kind, hint or why)
+            return _dropped(name, "code", hint or "nearly every value is different")
     enough = max(2, min(10, math.ceil(0.01 * len(text))))
     ranked = sorted(counts, key=lambda level: (-counts[level], level))
     levels = [level for level in ranked if counts[level] >= enough][:most]
@@ -605,17 +827,23 @@ def _learn_category(name: str, text: Text, keep: bool, most: int, hint: str = ""
     )
 
 
-def _many_words(counts: Mapping[str, int]) -> tuple[str, str]:
-    """The kind of a column in which nearly every value is different, and why it is left out."""
-    words = list(counts)
-    if all(word.lower().endswith(_IMAGES) for word in words):
-        return "image", "label a folder of images with condiff fewshot, pip install 'condiff[images]'"
-    if sum(word.count(" ") for word in words) >= 2 * len(words) and any(word.split()[0].isalpha() for word in words):
-        return "text", (
-            "free text is not read yet: add its embedding as columns of numbers, "
-            "for example with pip install sentence-transformers"
-        )
-    return "code", "nearly every value is different"
+def _many_words(text: Text) -> str:
+    """``text`` or ``image`` where a column holds many different texts or names of image files, else nothing.
+
+    Texts are of three words or more in the mean, and nearly all different; of five words or more, some may repeat. What
+    is written without blanks, such as Chinese, counts as a word for every two characters.
+    """
+    known = [word for word in text.tolist() if word]
+    words = set(known)
+    if len(known) < 20 or len(words) <= max(_FEWEST_TEXTS, 0.1 * len(known)):
+        return ""
+    distinct = len(words) > 0.5 * len(known)
+    if distinct and all(word.lower().endswith(_IMAGES) for word in words):
+        return "image"
+    length = sum(word.count(" ") + len(_UNSPACED.findall(word)) / 2 for word in words) / len(words)
+    if length >= (2 if distinct else 4) and any(word.split()[0].isalpha() for word in words):
+        return "text"
+    return ""
 
 
 def _refuse(column: Column, bad: list[int], wanted: str, where: str, before: int) -> None:
@@ -635,7 +863,7 @@ def _rows(count: int) -> str:
 # ---- to JSON and back --------------------------------------------------------------------------------------
 
 _TYPES: dict[str, type[LearnedColumn]] = {
-    kind.type: kind for kind in (DroppedColumn, NumberColumn, DateColumn, CategoryColumn)
+    kind.type: kind for kind in (DroppedColumn, NumberColumn, DateColumn, CategoryColumn, TextColumn, ImageColumn)
 }
 
 
@@ -677,6 +905,14 @@ def _check(column: LearnedColumn) -> None:
         numbers, flags = [column.scale], [column.missing]
         sound = isinstance(column.levels, list) and isinstance(column.pooled, list)
         strings += [*column.levels, *column.pooled]
+    elif isinstance(column, EmbeddedColumn):
+        lists = [column.mean, *([column.words, column.idf] if isinstance(column, TextColumn) else [])]
+        sound = all(isinstance(each, list) for each in lists) and any(lists)
+        strings += [column.embedding, column.key]
+        if isinstance(column, TextColumn):
+            sound = sound and len(column.words) == len(column.idf)
+            strings, numbers = strings + column.words, [*column.idf]
+        numbers = [*numbers, column.scale, *column.mean]
     sound = sound and all(isinstance(value, str) for value in strings)
     sound = sound and all(isinstance(value, bool) for value in flags)
     sound = sound and all(isinstance(v, int | float) and math.isfinite(v) for v in numbers)
@@ -686,7 +922,7 @@ def _check(column: LearnedColumn) -> None:
         sound = column.scale > 0 and column.low <= column.high
         # What can be a date at all.
         sound = sound and column.low > -719_163 and column.high < 2_932_897
-    if sound and isinstance(column, CategoryColumn):
+    if sound and isinstance(column, CategoryColumn | EmbeddedColumn):
         sound = column.scale > 0
     if not sound:
         raise TypeError(f"column {column.name!r}")

@@ -47,7 +47,7 @@ def columns_markdown() -> str:
         values = [cells[row % len(cells)] for row in range(_ROWS)]
         called = "patient_id" if name == "an id" else "column"
         table = as_columns({called: values})
-        note = learn_columns(table, needed=False)[0].note
+        note = learn_columns(table, needed=False, embedding="tfidf")[0].note
         different = list(dict.fromkeys(values))
         few = different if len(different) <= 3 else [*different[:2], different[-1]]
         shown = ", ".join(f"`{value}`" if value != "" else "(empty)" for value in few)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -20,10 +20,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from condiff.bases.backbones import BACKBONES, Backbone, backbone
 from condiff.bases.backbones.checkpoints import load_backbone
+from condiff.encoders.embedding import Progress, Vectors, cached_vectors, on_sphere, progress
 from condiff.errors import InvalidInputError, did_you_mean
-from condiff.files import atomic_path, cache_folder
-from condiff.readers.image_folder import folder_images
-from condiff.readers.images import Frame
+from condiff.files import atomic_path, cache_folder, sha256
+from condiff.readers.images import Frame, decode
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 BATCH = 64
 #: Images that are written to the cache at a time: whole batches, or the last digits would depend on it.
 BLOCK = 16 * BATCH
-Progress = Callable[[int, int], None]
 
 
 def open_backbone(name: str) -> Backbone:
@@ -71,6 +70,8 @@ class ImageEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     mean_ : ndarray
         Subtracted from the features.
+    key_ : str
+        Digits of the backbone's weights; another one of the same name is refused.
     """
 
     def __init__(
@@ -88,36 +89,52 @@ class ImageEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def fit_transform(self, X: Sequence[str], y: Any = None) -> NDArray[np.float64]:
         """Learn the mean of some files, and give their features."""
         features = self._features(X)
+        self.key_ = self._key
         # In double precision: single sums over thousands of rows lose digits.
         self.mean_ = features.mean(axis=0, dtype=np.float64)
-        return _on_sphere(features - self.mean_)
+        return on_sphere(features - self.mean_)
 
     def transform(self, X: Sequence[str]) -> NDArray[np.float64]:
         """The features of files, (files, features)."""
         check_is_fitted(self)
-        return _on_sphere(self._features(X) - self.mean_)
+        features = self._features(X)
+        if self._key != self.key_:
+            raise InvalidInputError(f"the backbone {self.backbone} is not the one of the fit: fit again")
+        return on_sphere(features - self.mean_)
+
+    @classmethod
+    def restored(cls, folder: str | Path, backbone: str, key: str, mean: Any) -> Self:
+        """The encoder that was fitted with these attributes, for another folder."""
+        encoder = cls(folder, backbone)
+        encoder.key_, encoder.mean_ = key, np.asarray(mean)
+        return encoder
+
+    @property
+    def origin(self) -> str:
+        """What the backbone was trained on."""
+        return "trained on ImageNet" if self.backbone == "efficientnet_lite0" else "trained by condiff backbone"
 
     def _features(self, files: Sequence[str]) -> NDArray[np.float32]:
         network = open_backbone(self.backbone)
+        self._key = backbone_key(network)
         grey = network.in_channels == 1
         # Characters are drawn dark on light; a backbone of grey images was trained on light ones on dark.
         frame = Frame(network.size, network.size, grey=grey, invert=grey)
-        squares, key = folder_images(name="folder", folder=Path(self.folder), files=files, frame=frame)
-        return cached_features(
-            network,
-            lambda part: np.array(squares[part]),
-            len(files),
-            name="folder",
-            images_key=key,
-            on_batch=self.on_batch,
-        )
+        folder = Path(self.folder)
+        digests = [bytes.fromhex(sha256(folder / file))[:16] for file in files]
 
+        def compute(missing: list[int]) -> Iterator[tuple[Sequence[int], Vectors]]:
+            with progress("images embedded") as shown:
+                for start in range(0, len(missing), BATCH):
+                    places = missing[start : start + BATCH]
+                    contents = [(folder / files[place]).read_bytes() for place in places]
+                    squares = np.stack(
+                        [decode(c, frame, f"{folder}: {files[p]}") for c, p in zip(contents, places, strict=True)]
+                    )
+                    yield places, _embed_block(network, squares.__getitem__, range(len(places)), len(places), None)
+                    (self.on_batch or shown)(start + len(places), len(missing))
 
-def _on_sphere(features: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Rows of length one; rows of zeros stay."""
-    length = np.linalg.norm(features, axis=1, keepdims=True)
-    unit: NDArray[np.float64] = features / np.where(length > 0, length, 1.0)
-    return unit
+        return cached_vectors(f"images-{network.name}-{self._key}", digests, compute)
 
 
 def embed(

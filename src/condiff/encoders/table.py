@@ -16,7 +16,9 @@ from condiff.encoders.columns import (
     MAX_CELLS,
     ColumnNote,
     DroppedColumn,
+    EmbeddedColumn,
     LearnedColumn,
+    TextColumn,
     from_dict,
     learn_columns,
     numbers_of,
@@ -27,6 +29,8 @@ from condiff.errors import InvalidFileError, InvalidInputError
 from condiff.readers.columns import Columns, as_columns, as_frame, is_cell
 
 SCHEMA = "condiff.columns/2"
+# Parameters that name columns.
+_NAMES = ("drop", "keep", "categorical", "text", "image")
 # Cells of a result above which it is in single precision, and above which it is sparse where that is smaller.
 _LARGE, _LARGEST = 1 << 25, MAX_CELLS
 
@@ -47,8 +51,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     Numbers (also as text, with units and separators) are standardised, heavy tails pulled in; dates become elapsed
     time, season, weekday and hour, whichever vary; categories become one column for each level; missing values are
-    filled and flagged; ids, constants and free text are left out. Each input column counts about as much as any other
-    in a distance. :meth:`describe` says what became of every column and why.
+    filled and flagged; texts and images are embedded; ids and constants are left out. Each input column counts about as
+    much as any other in a distance, a text or an image as much as all others together. :meth:`describe` says what
+    became of every column and why.
 
     Parameters
     ----------
@@ -58,6 +63,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Columns that must not be taken for ids; a text column among them is one-hot encoded.
     categorical : collection of str, default=()
         Columns whose numbers are names, such as post codes.
+    text, image : collection of str, default=()
+        Columns that hold texts, and names of image files, even where they do not look like it.
+    embedding : str, default="auto"
+        What embeds texts: see :class:`TextEncoder`.
 
     Attributes
     ----------
@@ -79,11 +88,21 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     def __init__(
-        self, *, drop: Collection[str] = (), keep: Collection[str] = (), categorical: Collection[str] = ()
+        self,
+        *,
+        drop: Collection[str] = (),
+        keep: Collection[str] = (),
+        categorical: Collection[str] = (),
+        text: Collection[str] = (),
+        image: Collection[str] = (),
+        embedding: str = "auto",
     ) -> None:
         self.drop = drop
         self.keep = keep
         self.categorical = categorical
+        self.text = text
+        self.image = image
+        self.embedding = embedding
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the encoding.
@@ -106,9 +125,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _learned(self, columns: list[LearnedColumn], n_rows: int) -> Self:
         used = [column for column in columns if not isinstance(column, DroppedColumn)]
-        filled = sum(1 if column.one_hot else len(column.feature_names) for column in used)
+        words = [isinstance(column, TextColumn) and column.sparse for column in used]
+        filled = sum(
+            1 if column.one_hot or sparse else len(column.feature_names)
+            for column, sparse in zip(used, words, strict=True)
+        )
         total = sum(len(column.feature_names) for column in used)
-        self._sparse = n_rows * total > _LARGEST and filled < 0.1 * total
+        self._sparse = any(words) or (n_rows * total > _LARGEST and filled < 0.1 * total)
         self._single = n_rows * (filled if self._sparse else total) > _LARGE
         return self._set(columns)
 
@@ -123,6 +146,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             self.blocks_.append(Block(column.name, column.type, start, stop, column.one_hot))
             start = stop
         return self
+
+    @property
+    def embeds(self) -> bool:
+        """Whether there are texts or images among the columns."""
+        return any(isinstance(column, EmbeddedColumn) for column in self._used)
 
     @property
     def _used(self) -> list[LearnedColumn]:
@@ -183,7 +211,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         return {
             "schema": SCHEMA,
-            **{name: list(names) for name, names in self.get_params().items()},
+            **{name: list(getattr(self, name)) for name in _NAMES},
+            "embedding": self.embedding,
             "sparse": self._sparse,
             "single": self._single,
             "columns": [to_dict(column) for column in self._columns],
@@ -197,8 +226,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 raise InvalidFileError(
                     f"the column encoding is {state['schema']!r}, not {SCHEMA!r}: fit the model again"
                 )
-            params = {name: list(state[name]) for name in ("drop", "keep", "categorical")}
+            params: dict[str, Any] = {name: list(state.get(name, ())) for name in _NAMES}
             names = [name for each in params.values() for name in each]
+            params["embedding"] = str(state.get("embedding", "auto"))
             if not (isinstance(state["sparse"], bool) and isinstance(state["single"], bool)) or not all(
                 isinstance(name, str) for name in names
             ):

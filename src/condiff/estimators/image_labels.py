@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from condiff.encoders.images import ImageEncoder, Progress
+from condiff.encoders.embedding import Progress
+from condiff.encoders.images import ImageEncoder
 from condiff.errors import InvalidFileError, InvalidInputError
 from condiff.estimators.classifier import COINClassifier
 from condiff.readers.image_folder import Labelled, list_images, read_labels

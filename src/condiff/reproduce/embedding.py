@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from condiff.bases.backbones import Backbone
-from condiff.encoders.images import Progress, cached_features, open_backbone
+from condiff.encoders.embedding import Progress
+from condiff.encoders.images import cached_features, open_backbone
 from condiff.readers.images import ImageSet, Part
 from condiff.reproduce.datasets.features import ClassFeatures, class_features
 from condiff.reproduce.datasets.image_sets import frame_of, load_image_set

