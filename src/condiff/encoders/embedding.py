@@ -117,5 +117,5 @@ class _Store:
 
 def _opened(path: Path | str) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=60)
-    connection.execute("CREATE TABLE IF NOT EXISTS vectors (digest BLOB PRIMARY KEY, vector BLOB) WITHOUT ROWID")
+    connection.execute("CREATE TABLE IF NOT EXISTS vectors (digest BLOB PRIMARY KEY, vector BLOB)")
     return connection
