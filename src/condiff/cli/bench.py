@@ -21,7 +21,9 @@ _HELP = """Measure on this machine: speed, scale, and accuracy beside peers.
 
 [bold]condiff bench scale --points 62500 --products[/bold]
 
-[bold]condiff bench tables --budget r20,5[/bold]"""
+[bold]condiff bench tables --budget r20,5[/bold]
+
+[bold]condiff bench text --dataset ag_news --budget 1,5[/bold]"""
 _DEFAULT = "speed"
 
 

@@ -26,7 +26,9 @@ from condiff.encoders.table import encoder_of, is_table
 from condiff.errors import InvalidInputError, StepSizeWarning, UnlabelledComponentWarning
 from condiff.estimators.blended import (
     BLEND,
+    FEWEST_TESTED,
     NETWORK,
+    REDUNDANT,
     STAGE,
     Candidate,
     Choice,
@@ -40,7 +42,8 @@ from condiff.estimators.blended import (
     fit_blend,
     fit_for_rehearsal,
     fit_then_diffuse,
-    may_cluster,
+    is_embedding,
+    redundancy,
 )
 from condiff.estimators.domain import Domain, follow
 from condiff.estimators.inputs import Items, Nodes, features_of, slices
@@ -420,6 +423,11 @@ class BaseCOIN(SaveableCOIN):
             return "the columns are sparse"
         if self.solver != "euler":
             return f"solver={self.solver!r}"
+        # There a network that is trained through the diffusion wins every contest: it is not held.
+        unlabelled = self._domain.graph.n_nodes - items.n_labelled
+        diffuses = self._head == "softmax" and self.layers != 0 and unlabelled >= FEWEST_TESTED
+        if diffuses and is_embedding(self._domain.points):
+            return "rows of length one are an embedding"
         return f"{len(items.nodes):,} labels" if len(items.nodes) > _FEW else None
 
     def _base_in_words(self) -> str:
@@ -463,7 +471,8 @@ class BaseCOIN(SaveableCOIN):
         automatic = isinstance(self.base, str) and self.base == "auto" and self._head == "softmax"
         points = domain.points[nodes]
         automatic = automatic and self.layers != 0 and can_rehearse(*stage)
-        if automatic and may_cluster(points, domain.features.scaled(points), seed):
+        embeds = self.encoder_ is not None and self.encoder_.embeds
+        if automatic and (embeds or redundancy(domain.features.scaled(points), seed) >= REDUNDANT):
             networks = partial(self._answers_of_networks, graph=stage[0].near, points=points)
             judged = contest(*stage, found.after[nodes], found.chosen, recipe, networks)
             if judged.won:

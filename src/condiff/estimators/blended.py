@@ -57,8 +57,10 @@ STEPS: dict[Joined, tuple[int, ...]] = {"trees": (4,), "near": (4, 16, 48)}
 REPLICAS, STAGE = 6, 3000
 #: The bases in words.
 BLEND, NETWORK = "trees, linear models and a Gaussian process", "residual network"
-# From this redundancy of the columns on, and for unit vectors of this many, a contest may be won.
-_REDUNDANT, _EMBEDDED = 0.6, 32
+#: From this redundancy of the columns on a contest may be won.
+REDUNDANT = 0.6
+# Columns that unit vectors of an encoder have at least.
+_EMBEDDED = 32
 # Draws of a contest for each of the two truths; how far ahead the network must be over both, and how little behind
 # where the truth is the other base's.
 _CONTESTS, _AHEAD, _BEHIND = 3, 0.15, 0.05
@@ -67,8 +69,8 @@ _GRAPH_TREES, _RANDOM_LEAF, _CELL_POINTS = 50, 30, 2000
 # A Gaussian process costs the cube of the labels.
 _MOST_FOR_PROCESS = 1500
 _TREES, _REHEARSAL_TREES = 200, 50
-# Unlabelled points below which a rehearsal says nothing.
-_FEWEST_TESTED = 10
+#: Unlabelled points below which a rehearsal says nothing.
+FEWEST_TESTED = 10
 # Redundancy of columns: neighbours that are asked, and halves of the columns that are hidden.
 _ALIKE, _HALVES = 6, 4
 
@@ -464,7 +466,7 @@ def fit_then_diffuse(
 
 def can_rehearse(ground: Ground, data: Labelled) -> bool:
     """Whether there are unlabelled points to judge by."""
-    return len(ground.inputs) - len(np.unique(data.rows)) >= _FEWEST_TESTED
+    return len(ground.inputs) - len(np.unique(data.rows)) >= FEWEST_TESTED
 
 
 def rehearse(ground: Ground, data: Labelled, base: Array, recipe: Recipe, noise: float) -> list[Candidate]:
@@ -533,12 +535,11 @@ def score(answers: Array, base: Array, data: Labelled, tested: NDArray[np.bool_]
     return -float(((answers - base)[tested] ** 2).mean()) / spread
 
 
-def may_cluster(points: Array, scaled: Array, seed: int) -> bool:
-    """Whether the residual network may be the better base: rows are an encoder's unit vectors, or columns redundant."""
-    lengths = np.linalg.norm(points, axis=1)
-    if points.shape[1] >= _EMBEDDED and np.ptp(lengths) < 1e-3 * lengths.max():
-        return True
-    return redundancy(scaled, seed) >= _REDUNDANT
+def is_embedding(points: Array) -> bool:
+    """Whether rows are an encoder's unit vectors, as far as some of them show."""
+    some = points[:: max(1, len(points) // _CELL_POINTS)]
+    lengths = np.linalg.norm(some, axis=1)
+    return bool(points.shape[1] >= _EMBEDDED and np.ptp(lengths) < 1e-3 * lengths.max())
 
 
 def redundancy(points: Array, seed: int) -> float:

@@ -49,8 +49,8 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         What is diffused. ``"residual"``: the paper's network, trained through the diffusion. ``"blend"``: trees, linear
         models and a Gaussian process, fitted on the labels alone, for ordinary tables; a rehearsal on the unlabelled
         points decides whether, how far and over which graph to diffuse. Any classifier likewise. ``"auto"`` takes the
-        network for given graphs and sparse columns, and the blend for dense ones, unless these are redundant, as pixels
-        are, and the network wins a contest; ``choice_`` says what was decided, and why.
+        network for given graphs, sparse columns and embeddings, and the blend for others, unless these are redundant,
+        as pixels are, and the network wins a contest; ``choice_`` says what was decided, and why.
     graph : {"knn", "precomputed"} or callable, default="knn"
         Join nearest neighbours; or take the symmetric ``adjacency`` given to :meth:`fit` (without one, X itself is
         the adjacency); or call a function of the distinct rows that returns anything :meth:`condiff.Graph.of` reads.

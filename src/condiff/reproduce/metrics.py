@@ -79,7 +79,9 @@ METRICS = {
 
 #: Where a task's table has other decimals: the paper gives accuracy two of them for few-shot tasks and for patients,
 #: and means over many tables are steadier than those of one data set.
-_OF_TASKS = {(task, "accuracy"): replace(METRICS["accuracy"], decimals=2) for task in ("fewshot", "prostate", "tables")}
+_OF_TASKS = {
+    (task, "accuracy"): replace(METRICS["accuracy"], decimals=2) for task in ("fewshot", "prostate", "tables", "text")
+}
 
 
 def metric(name: str, task: str = "") -> Metric:

@@ -326,8 +326,16 @@ def test_on_a_terminal_a_bar_follows_the_bytes(
 def test_every_dataset_has_files_and_every_file_a_dataset() -> None:
     listed = {file.name for dataset in registry.DATASETS.values() for files in dataset.variants for file in files}
     assert listed == set(FILES)
-    assert {name.split("/")[0] for name in listed} == {"planetoid", "cora", "covid", "prostate", "omniglot", "cub"}
-    assert len(FILES) == 71
+    assert {name.split("/")[0] for name in listed} == {
+        "planetoid",
+        "cora",
+        "covid",
+        "prostate",
+        "omniglot",
+        "cub",
+        "text",
+    }
+    assert len(FILES) == 75
 
 
 def test_the_pinned_sums_are_those_of_the_data_folder(data_root: Path) -> None:

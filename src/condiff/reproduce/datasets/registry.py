@@ -138,6 +138,20 @@ DATASETS: dict[str, Dataset] = {
             "non-commercial research and education",
             (_starting("cub/"),),
         ),
+        Dataset(
+            "banking77",
+            "Banking77: 13,083 questions of a bank's customers; 77 intents",
+            "GitHub PolyAI-LDN/task-specific-datasets, folder banking_data, files renamed",
+            "CC BY 4.0",
+            (_starting("text/banking77_"),),
+        ),
+        Dataset(
+            "ag_news",
+            "AG News: the 7,600 test items, title and text; 4 topics",
+            "the public files of AG's news topic classification set (Zhang, Zhao and LeCun 2015)",
+            "non-commercial use",
+            (_starting("text/ag_news_"),),
+        ),
     )
 }
 

@@ -15,9 +15,10 @@ PROTOCOLS = {
     "prostate": "condiff.reproduce.protocols.prostate:Prostate",
     "fewshot": "condiff.reproduce.protocols.fewshot:FewShot",
     "tables": "condiff.reproduce.protocols.tables:Tables",
+    "text": "condiff.reproduce.protocols.text:Text",
 }
 #: Those that are not the paper's, and so commands of ``condiff bench`` rather than of ``condiff reproduce``.
-BENCHES = ("tables",)
+BENCHES = ("tables", "text")
 
 
 @cache
