@@ -471,8 +471,9 @@ class BaseCOIN(SaveableCOIN):
         automatic = isinstance(self.base, str) and self.base == "auto" and self._head == "softmax"
         points = domain.points[nodes]
         automatic = automatic and self.layers != 0 and can_rehearse(*stage)
-        embeds = self.encoder_ is not None and self.encoder_.embeds
-        if automatic and (embeds or redundancy(domain.features.scaled(points), seed) >= REDUNDANT):
+        # Of many points, clusters are worth a contest whatever their columns are like.
+        may_cluster = len(inputs) > STAGE or (self.encoder_ is not None and self.encoder_.embeds)
+        if automatic and (may_cluster or redundancy(domain.features.scaled(points), seed) >= REDUNDANT):
             networks = partial(self._answers_of_networks, graph=stage[0].near, points=points)
             judged = contest(*stage, found.after[nodes], found.chosen, recipe, networks)
             if judged.won:

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from condiff.diffusion import Euler
+from condiff.diffusion.stability import max_diagonal
 from condiff.errors import InvalidInputError
 from condiff.estimators.base import Array, BaseCOIN
 from condiff.estimators.coverage import Asked, class_sets
@@ -35,6 +37,8 @@ from condiff.uncertainty.calibration import apply_temperature, fit_temperature
 from condiff.uncertainty.quota import assign, quotas
 
 _TINY = 1e-12
+# Diffusions of assigned classes at most, steps of each, and the share of points that may still change.
+_ROUNDS, _STEPS, _FEW_CHANGES = 10, 30, 1e-3
 
 
 class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
@@ -87,7 +91,8 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         Known sizes or proportions of the classes among all points; by default they are estimated.
     quota : {"soft", "exact"}, default="soft"
         How they are met: by the mean of the probabilities, or exactly, by the answers at the distinct training rows:
-        of all assignments that fill the quotas the one with the most probable classes. New rows follow its prices.
+        of all assignments that fill the quotas the one with the most probable classes, which is then diffused and made
+        anew until it settles. New rows follow its prices.
     calibration : "temperature" or None, default="temperature"
         Fit a temperature on held-out labels, where there are at least ten in classes of two or more.
     noisy_labels : bool, default=False
@@ -285,13 +290,32 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         if not wanted.sum():
             return
         scores = np.log(np.maximum(outputs[free], _TINY))
-        codes, prices = assign(scores, quotas(wanted.astype(np.float64), int(free.sum())))
-        # Points that are alike may be told apart by their quota alone: the last digits then say which is which.
-        tied = np.flatnonzero((scores + prices).argmax(axis=1) != codes)
-        scores[tied, codes[tied]] = (scores + prices)[tied].max(axis=1) - prices[codes[tied]] + 1e-9
+        sizes = quotas(wanted.astype(np.float64), int(free.sum()))
+        codes, prices = assign(scores, sizes)
+        codes = self._settled(outputs, free, codes, sizes)
+        # Where the quota or the neighbours decide against the priced outputs, the chosen class is put just above these.
+        plain = np.log(np.maximum(outputs[free], 1e-300))
+        other = np.flatnonzero((plain + prices).argmax(axis=1) != codes)
+        plain[other, codes[other]] = (plain + prices)[other].max(axis=1) - prices[codes[other]] + 1e-9
         output = record.output.copy()
-        output[np.flatnonzero(free)[tied]] = np.exp(scores[tied])
+        output[np.flatnonzero(free)[other]] = np.exp(plain[other])
         self.record_, self.prices_ = replace(record, output=output), prices
+
+    def _settled(
+        self, outputs: Array, free: NDArray[np.bool_], codes: NDArray[np.int64], sizes: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Diffuse the assigned classes and assign anew until few points change: neighbours judge what quotas moved."""
+        u = np.eye(len(sizes))[outputs.argmax(axis=1)]
+        operator = self.graph_.laplacian(torch.float32)
+        step = 1 / (max_diagonal(operator) or 1.0)
+        for _ in range(_ROUNDS if self.layers_ else 0):
+            u[free] = np.eye(len(sizes))[codes]
+            with torch.no_grad():
+                spread = Euler()(operator, torch.as_tensor(u, dtype=torch.float32), step, _STEPS).double().numpy()
+            before, codes = codes, assign(spread[free], sizes)[0]
+            if (before != codes).mean() < _FEW_CHANGES:
+                break
+        return codes
 
     def _answer(self, X: Any, adjacency: Any = None) -> Array:
         return self._priced(super()._answer(X, adjacency))
@@ -403,11 +427,11 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         """
         return class_sets(self, Asked.rows(self, X, adjacency), coverage, per_class=per_class, proved=proved)
 
-    def answers_at(self, nodes: NDArray[np.int64], coverage: float | None = None) -> NDArray[Any]:
+    def answers_at(self, nodes: NDArray[np.int64], coverage: float | None = None, **how: bool) -> NDArray[Any]:
         """Probabilities at nodes of the graph, by their numbers; with a coverage, their prediction sets."""
         if coverage is None:
             return self.probabilities_of(self._priced(self.record_.output[nodes]))
-        return class_sets(self, Asked.of_nodes(self, nodes), coverage)
+        return class_sets(self, Asked.of_nodes(self, nodes), coverage, **how)
 
     def _penalties(self, items: Items, weights: torch.Tensor) -> Sequence[ClassBalance | None]:
         """Outputs whose mean strays from the smoothed proportions of the labels that each network sees."""

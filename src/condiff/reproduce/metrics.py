@@ -73,6 +73,9 @@ METRICS = {
     "rank_balanced_accuracy": Metric("rank by balanced accuracy", 2, higher_is_better=False, tolerance=0.5),
     "rank_log_loss": Metric("rank by log loss", 2, higher_is_better=False, tolerance=0.5),
     "rank_r2": Metric("rank by R²", 2, higher_is_better=False, tolerance=0.5),
+    "coverage": Metric("coverage (%)", 1, higher_is_better=True, tolerance=1.0),
+    "set_size": Metric("classes per set", 2, higher_is_better=False, tolerance=0.1),
+    "width": Metric("width of intervals", 2, higher_is_better=False, tolerance=0.1),
     "seconds": Metric("seconds", 3, higher_is_better=False, tolerance=1.0),
 }
 

@@ -152,6 +152,13 @@ DATASETS: dict[str, Dataset] = {
             "non-commercial use",
             (_starting("text/ag_news_"),),
         ),
+        Dataset(
+            "mnist",
+            "MNIST: 70,000 handwritten digits, with the label draws of graph learning, 1 to 5 per class",
+            "the public training and test files; draws from GitHub jwcalder/GraphLearning, folder LabelPermutations",
+            "images: CC BY-SA 3.0; draws: MIT, with their repository",
+            (_starting("mnist/"),),
+        ),
     )
 }
 

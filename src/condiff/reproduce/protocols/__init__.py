@@ -16,9 +16,11 @@ PROTOCOLS = {
     "fewshot": "condiff.reproduce.protocols.fewshot:FewShot",
     "tables": "condiff.reproduce.protocols.tables:Tables",
     "text": "condiff.reproduce.protocols.text:Text",
+    "low-labels": "condiff.reproduce.protocols.low_labels:LowLabels",
+    "coverage": "condiff.reproduce.protocols.coverage:Coverage",
 }
 #: Those that are not the paper's, and so commands of ``condiff bench`` rather than of ``condiff reproduce``.
-BENCHES = ("tables", "text")
+BENCHES = ("tables", "text", "low-labels", "coverage")
 
 
 @cache

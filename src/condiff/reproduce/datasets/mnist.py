@@ -1,0 +1,128 @@
+"""MNIST with the label draws of the graph-learning literature, as pixels or as features learned without labels."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from condiff.files import atomic_path, cache_folder
+from condiff.graph import nearest
+from condiff.reproduce.datasets.sources import locate
+
+Features = Literal["pixels", "autoencoder"]
+FEATURES: tuple[Features, ...] = ("pixels", "autoencoder")
+#: Labels per class for which there are draws, and how many draws.
+BUDGETS, DRAWS = (1, 2, 3, 4, 5), 100
+#: The variational autoencoder: hidden width, features, epochs, images in a batch, learning rate.
+WIDTH, N_FEATURES, EPOCHS, BATCH, RATE = 400, 20, 30, 128, 1e-3
+#: Neighbours in the field's graph, the image itself not counted.
+N_NEIGHBOURS = 10
+
+
+@lru_cache(maxsize=1)
+def images() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """The 70,000 images, (images, 784), and their digits."""
+    with np.load(locate("mnist/mnist.npz"), allow_pickle=False) as archive:
+        return archive["X"].reshape(len(archive["y"]), -1), archive["y"].astype(np.int64)
+
+
+@lru_cache(maxsize=1)
+def draws() -> dict[int, NDArray[np.int64]]:
+    """For every number of labels per class, the labelled images of each draw, (draws, labels)."""
+    with np.load(locate("mnist/draws.npz"), allow_pickle=False) as archive:
+        return {budget: archive[f"labels_{budget}_per_class"].astype(np.int64) for budget in BUDGETS}
+
+
+class Autoencoder(nn.Module):
+    """A variational autoencoder (Kingma and Welling, 2014) of one hidden layer on either side."""
+
+    def __init__(self, n_pixels: int) -> None:
+        super().__init__()
+        self.hidden = nn.Linear(n_pixels, WIDTH)
+        self.mean, self.log_variance = nn.Linear(WIDTH, N_FEATURES), nn.Linear(WIDTH, N_FEATURES)
+        self.back = nn.Sequential(nn.Linear(N_FEATURES, WIDTH), nn.ReLU(), nn.Linear(WIDTH, n_pixels))
+
+    def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and logarithm of the variance of the features."""
+        hidden = torch.relu(self.hidden(x))
+        return self.mean(hidden), self.log_variance(hidden)
+
+    def loss(self, x: Tensor, noise: Tensor) -> Tensor:
+        """The negative lower bound on the likelihood, summed over the images."""
+        mean, log_variance = self.encode(x)
+        z = mean + noise * torch.exp(log_variance / 2)
+        lost = nn.functional.binary_cross_entropy_with_logits(self.back(z), x, reduction="sum")
+        return lost - 0.5 * (1 + log_variance - mean**2 - log_variance.exp()).sum()
+
+
+def learn_features(pixels: NDArray[np.uint8], epochs: int = EPOCHS, seed: int = 0) -> NDArray[np.float32]:
+    """Train the autoencoder on images, without their labels; the features are its means."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = Autoencoder(pixels.shape[1])
+    x = torch.as_tensor(pixels, dtype=torch.float32) / 255
+    optimiser = torch.optim.Adam(model.parameters(), lr=RATE)
+    for _ in range(epochs):
+        for rows in torch.randperm(len(x), generator=generator).split(BATCH):
+            noise = torch.randn(len(rows), N_FEATURES, generator=generator)
+            optimiser.zero_grad()
+            model.loss(x[rows], noise).backward()
+            optimiser.step()
+    with torch.no_grad():
+        return np.asarray(torch.cat([model.encode(part)[0] for part in x.split(4096)]).numpy())
+
+
+@lru_cache(maxsize=2)
+def points(features: Features) -> NDArray[np.float32]:
+    """What distances are measured on; learned features are made once and kept in the cache."""
+    pixels = images()[0]
+    if features == "pixels":
+        return np.asarray(pixels / np.float32(255), np.float32)
+    found = _kept("autoencoder", lambda: {"features": learn_features(pixels)}, EPOCHS, WIDTH, N_FEATURES)
+    return np.asarray(found["features"])
+
+
+@lru_cache(maxsize=2)
+def field_graph(features: Features) -> sp.csr_array:
+    """The weights that the field uses: ten nearest neighbours, ``exp(-4 d^2 / d_10^2)``, made symmetric."""
+
+    def build() -> dict[str, Any]:
+        found = nearest(points(features), N_NEIGHBOURS + 1)
+        distances = found.distances[:, 1:].astype(np.float64)
+        values = np.exp(-4 * (distances / np.maximum(distances[:, -1:], 1e-12)) ** 2)
+        starts = np.arange(0, values.size + 1, N_NEIGHBOURS)
+        rows = sp.csr_array((values.ravel(), found.indices[:, 1:].ravel(), starts), shape=(len(values), len(values)))
+        weights = sp.csr_array((rows + rows.T) / 2)
+        return {"data": weights.data, "indices": weights.indices, "indptr": weights.indptr}
+
+    kept = _kept(f"graph-{features}", build, N_NEIGHBOURS, EPOCHS)
+    n = len(kept["indptr"]) - 1
+    return sp.csr_array((kept["data"], kept["indices"], kept["indptr"]), shape=(n, n))
+
+
+def fingerprint(features: Features) -> str:
+    """Of the images and how they were made into points."""
+    settings = (WIDTH, N_FEATURES, EPOCHS, BATCH, RATE) if features == "autoencoder" else ()
+    content = repr((features, settings, N_NEIGHBOURS)).encode()
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def _kept(name: str, make: Any, *settings: int) -> dict[str, NDArray[Any]]:
+    """Arrays from the cache, made and written there where they are missing."""
+    path = Path(cache_folder()) / "mnist" / f"{name}-{'-'.join(map(str, settings))}.npz"
+    if not path.is_file():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        arrays = make()
+        with atomic_path(path) as temporary, temporary.open("wb") as stream:
+            np.savez(stream, **arrays)
+    with np.load(path, allow_pickle=False) as archive:
+        return {key: archive[key] for key in archive.files}

@@ -1,0 +1,45 @@
+"""How often prediction sets held the truth, and how large they were, data set by data set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from condiff.pages.canvas import COLOURS, legend_below, mark, panels, plain
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from condiff.reproduce.rows import Row
+
+
+def draw_coverage(rows: Sequence[Row]) -> Figure:
+    """Coverage with its 95 % interval on the left, size or width relative to split conformal's on the right."""
+    datasets = list(dict.fromkeys(row.dataset for row in rows))
+    methods = list(dict.fromkeys(row.method for row in rows))
+    figure, [[left, right]] = panels(1, 2, (9.2, 1.4 + 0.42 * len(datasets)), grid="x", sharey=True)
+    asked = 100 * rows[0].condition.number("coverage")
+    left.axvline(asked, color="0.3", linewidth=1.0, linestyle="--")
+    sizes = {(row.dataset, row.method): row.mean for row in rows if row.metric in ("set_size", "width")}
+    for place, method in enumerate(methods):
+        shift = 0.16 * (place - (len(methods) - 1) / 2)
+        colour = COLOURS[place % len(COLOURS)]
+        for height, dataset in enumerate(datasets):
+            for row in rows:
+                if (row.dataset, row.method, row.metric) == (dataset, method, "coverage") and row.mean is not None:
+                    error = 1.96 * (row.stderr or 0.0)
+                    left.errorbar(row.mean, height + shift, xerr=error, fmt="o", color=colour, markersize=4)
+            size, other = sizes.get((dataset, method)), sizes.get((dataset, "split"))
+            if size is not None and other:
+                right.plot(size / other, height + shift, "o", color=colour, markersize=4)
+    left.set(yticks=range(len(datasets)), xlabel="coverage (%), with 95 % intervals of the mean over draws")
+    left.set_yticklabels([plain(name) for name in datasets])
+    left.invert_yaxis()
+    right.axvline(1.0, color="0.3", linewidth=1.0, linestyle="--")
+    right.set(xlabel="size of the sets, or width, relative to split conformal's")
+    handles = [
+        mark(method, color=COLOURS[place % len(COLOURS)], marker="o", linestyle="")
+        for place, method in enumerate(methods)
+    ]
+    legend_below(figure, handles)
+    return figure

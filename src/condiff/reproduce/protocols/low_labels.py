@@ -1,0 +1,143 @@
+"""MNIST with one to five labels per class: the benchmark of learning on graphs at very low label rates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from condiff.errors import InvalidInputError
+from condiff.reproduce.baselines.lowlabels import REGISTRY
+from condiff.reproduce.baselines.lowlabels.method import LowLabelMethod, LowLabelProblem, Outcome
+from condiff.reproduce.datasets import mnist
+from condiff.reproduce.protocol import Case, Job, Options, Protocol, Shown, option
+from condiff.reproduce.runs import Condition
+from condiff.reproduce.splits import Split
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.figure import Figure
+
+    from condiff.reproduce.rows import Row
+    from condiff.reproduce.runs import Run
+
+#: Accuracy at one and at five labels per class that Calder et al. (2020) publish, on features of their autoencoder.
+PUBLISHED = {
+    "Laplace": (16.1, 69.5),
+    "Poisson": (90.2, 95.3),
+    "PoissonMBO": (96.5, 97.2),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LowLabelsOptions(Options):
+    """The options of ``condiff bench low-labels``."""
+
+    method: str = option("all", "Methods, separated by commas; 'all' for every one.", metavar="A,B|all")
+    features: str = option("autoencoder", "What images are compared by.", metavar="autoencoder|pixels|all")
+    budget: str = option("1,2,3,4,5", "Labels per class.", metavar="1,2,3,4,5")
+    draws: int = option(mnist.DRAWS, "How many of the published draws, from the first on.", low=1, high=mnist.DRAWS)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.features not in (*mnist.FEATURES, "all"):
+            raise InvalidInputError(f"--features must be autoencoder, pixels or all, not {self.features!r}")
+        if not set(self.budget.replace(" ", "").split(",")) <= {str(budget) for budget in mnist.BUDGETS}:
+            raise InvalidInputError(f"--budget must be some of 1,2,3,4,5, not {self.budget!r}")
+
+    @property
+    def budgets(self) -> list[int]:
+        """Labels per class."""
+        return sorted({int(each) for each in self.budget.split(",")})
+
+    @property
+    def chosen_features(self) -> list[mnist.Features]:
+        """What images are compared by."""
+        return [each for each in mnist.FEATURES if self.features in (each, "all")]
+
+
+class LowLabels(Protocol):
+    """MNIST under the published draws of its labels; the condition has ``features`` and ``labels`` per class."""
+
+    name = "low-labels"
+    title = "MNIST at very low label rates"
+    about = "Compare COIN with methods of graph learning on MNIST, with one to five labels per class."
+    examples = (
+        "condiff bench low-labels --draws 10 --out results/low-labels",
+        "condiff bench low-labels --method COIN,Poisson --features pixels --budget 1,5 --draws 5",
+    )
+    options = LowLabelsOptions
+    baselines = "condiff.reproduce.baselines.lowlabels"
+    metrics = ("accuracy", "seconds")
+    on_screen = ("accuracy",)
+    watches_memory = False
+
+    def cases(self, options: LowLabelsOptions) -> list[tuple[Case, dict[int, Split]]]:
+        everything, found = np.arange(len(mnist.images()[1])), []
+        for features in options.chosen_features:
+            for budget in options.budgets:
+                splits = {}
+                for seed in range(options.draws):
+                    known = np.sort(mnist.draws()[budget][seed])
+                    splits[seed] = Split(known, np.empty(0, np.int64), np.setdiff1d(everything, known))
+                condition = Condition(features=features, labels=budget)
+                found.append((Case("mnist", condition, mnist.fingerprint(features)), splits))
+        return found
+
+    def jobs(self, options: LowLabelsOptions) -> list[Job]:
+        """Draw by draw, so that what is there after a while is a comparison of all methods."""
+        return sorted(super().jobs(options), key=lambda job: (job.seed, str(job.case.condition["features"])))
+
+    def fetch(self, options: LowLabelsOptions, shown: Shown) -> None:
+        for features in options.chosen_features:
+            mnist.field_graph(features)
+
+    def methods(self, case: Case, options: LowLabelsOptions) -> Mapping[str, LowLabelMethod]:
+        return REGISTRY.chosen(options.method, case.dataset, options.changes, case.condition)
+
+    def problem(self, case: Case, seed: int, split: Split) -> LowLabelProblem:
+        features: mnist.Features = "pixels" if case.condition["features"] == "pixels" else "autoencoder"
+        truth = mnist.images()[1]
+        return LowLabelProblem(
+            f"mnist-{features}",
+            mnist.points(features),
+            mnist.field_graph(features),
+            split.train,
+            truth[split.train],
+            np.bincount(truth),
+        )
+
+    def measure(self, job: Job, outcome: Outcome) -> dict[str, float]:
+        test = job.split.test
+        right = outcome.codes[test] == mnist.images()[1][test]
+        return {"accuracy": round(100 * float(right.mean()), 4)}
+
+    def summarise(self, runs: Sequence[Run]) -> list[Row]:
+        """The usual rows, beside what the field has published."""
+        return [replace(row, published=published(row)) for row in super().summarise(runs)]
+
+    def describe(self, dataset: str, condition: Condition) -> tuple[str, ...]:
+        labels = f"{condition['labels']} label{'s' * (condition['labels'] != 1)} per class"
+        return (f"MNIST, {condition['features']}", labels)
+
+    def published_as(self, dataset: str, condition: Condition) -> tuple[str, str | None] | None:
+        return None
+
+    def pictures(self, jobs: Sequence[Job], runs: Sequence[Run], rows: Sequence[Row]) -> dict[str, Figure]:
+        from condiff.reproduce.figures.low_labels import draw_low_labels
+
+        return {
+            f"accuracy-{features}.png": draw_low_labels(rows, features)
+            for features in mnist.FEATURES
+            if any(row.condition.get("features") == features for row in rows)
+        }
+
+
+def published(row: Row) -> float | None:
+    """The published accuracy of a method at one or at five labels per class; None where there is none."""
+    if row.metric != "accuracy" or row.condition.get("features") != "autoencoder":
+        return None
+    return dict(zip((1, 5), PUBLISHED.get(row.method, ()), strict=False)).get(int(row.condition.number("labels")))

@@ -1,0 +1,57 @@
+"""Methods for very few labels, on a graph of two clusters that a weak edge joins."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from condiff.reproduce.baselines.lowlabels import METHODS, REGISTRY
+from condiff.reproduce.baselines.lowlabels.graphs import Laplace, Poisson, solve_symmetric
+from condiff.reproduce.baselines.lowlabels.method import LowLabelProblem
+
+
+@pytest.fixture
+def problem() -> LowLabelProblem:
+    generator = np.random.default_rng(0)
+    truth = np.repeat([0, 1, 2], [30, 40, 50])
+    points = (generator.normal(size=(120, 3)) + 5 * np.eye(3)[truth]).astype(np.float32)
+    distances = np.linalg.norm(points[:, None] - points, axis=2)
+    weights = np.exp(-(distances**2) / 4) * (distances > 0)
+    known = np.array([0, 30, 70])
+    return LowLabelProblem("three", points, sp.csr_array(weights), known, truth[known], np.bincount(truth))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_finds_three_clusters(problem: LowLabelProblem, name: str) -> None:
+    method = REGISTRY.get(name)()
+    outcome = method.solve(problem, 0)
+    truth = np.repeat([0, 1, 2], problem.sizes)
+    assert (outcome.codes == truth).mean() > 0.9
+    if method.knows_sizes:
+        assert np.bincount(outcome.codes).tolist() == problem.sizes.tolist()
+
+
+def test_laplace_learning_is_harmonic(problem: LowLabelProblem) -> None:
+    found = Laplace(tolerance=1e-10).scores(problem)
+    free = np.setdiff1d(np.arange(120), problem.known)
+    mean = (problem.weights @ found) / np.asarray(problem.weights.sum(axis=1)).reshape(-1, 1)
+    assert np.allclose(found[free], mean[free], atol=1e-6)
+    assert np.allclose(found.sum(axis=1), 1, atol=1e-6)
+
+
+def test_poisson_learning_solves_its_equation(problem: LowLabelProblem) -> None:
+    found = Poisson(tolerance=1e-10).scores(problem)
+    degree = np.asarray(problem.weights.sum(axis=1)).reshape(-1, 1)
+    sources = degree * found - problem.weights @ found
+    expected = np.zeros((120, 3))
+    expected[problem.known] = np.eye(3) - 1 / 3
+    assert np.allclose(sources, expected, atol=1e-4)
+
+
+def test_conjugate_gradients_solve_every_column() -> None:
+    generator = np.random.default_rng(0)
+    matrix = generator.normal(size=(20, 20))
+    matrix = matrix @ matrix.T + np.eye(20)
+    right = generator.normal(size=(20, 3))
+    assert np.allclose(matrix @ solve_symmetric(lambda v: matrix @ v, right, 1e-12), right)
