@@ -184,6 +184,14 @@ def read_json(path: Path, mend: str) -> Any:
     raise InvalidFileError(f"{path} is nested more than {_DEPTH} levels deep, as none of ours is; {mend}")
 
 
+def resolved(path: Path) -> Path:
+    """The path behind all links; itself where they lead in a circle."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError):
+        return path.absolute()
+
+
 # ---- writing --------------------------------------------------------------------------------------------------
 
 
@@ -208,7 +216,7 @@ def atomic_folder(target: Path) -> Iterator[Path]:
 
     Where the system can exchange two names in one step, a reader finds the old folder or the new one at any moment.
     """
-    target = target.resolve()  # behind a link, the folder itself is replaced
+    target = resolved(target)  # behind a link, the folder itself is replaced
     with _naming(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary, lock = _temporary(target, folder=True)

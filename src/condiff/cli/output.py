@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from condiff.errors import InvalidInputError, shortened
+from condiff.files import resolved
 from condiff.readers.cells import as_number
 
 Item = TypeVar("Item")
@@ -107,7 +108,7 @@ def check_out(out: Path, *inputs: Path, suffixes: Sequence[str] = ()) -> None:
     if suffixes and out.suffix not in suffixes:
         raise InvalidInputError(f"--out must end in {' or '.join(suffixes)}, but is {out}")
     for path in inputs:
-        if out.resolve() == path.resolve() or (out.exists() and path.exists() and out.samefile(path)):
+        if resolved(out) == resolved(path) or (out.exists() and path.exists() and out.samefile(path)):
             raise InvalidInputError(f"--out {out} is also an input, which would be lost: choose another name")
 
 

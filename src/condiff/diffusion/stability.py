@@ -103,7 +103,7 @@ def max_diagonal(operator: Laplacian) -> float:
 
 def certify(graph: Graph | Laplacian | torch.Tensor) -> Certificate:
     """Compute the certificate of a graph's Laplacian; one graph or Laplacian object is measured only once."""
-    if isinstance(graph, torch.Tensor):
+    if not isinstance(graph, Graph | Laplacian):
         return _measure(laplacian(graph, torch.float64))
     version = graph.version if isinstance(graph, Laplacian) else 0
     if graph not in _known or _known[graph][0] != version:

@@ -140,13 +140,23 @@ def part_folder(folder: Path, rank: int) -> Path:
 class Features:
     """Features of own nodes, read a block of rows at a time."""
 
-    def __init__(self, folder: Path, size: Description, dtype: torch.dtype) -> None:
+    def __init__(self, folder: Path, size: Description, rows: int, dtype: torch.dtype) -> None:
         self.n_features, self.dtype = size.n_features, dtype
         self._dense = None if size.sparse_features else open_array(folder / "features.npy")
+        if self._dense is not None and (self._dense.shape != (rows, size.n_features) or self._dense.dtype.kind != "f"):
+            raise InvalidFileError(
+                f"{folder / 'features.npy'} holds {self._dense.dtype} of shape {self._dense.shape} for {rows} nodes and "
+                f"{size.n_features} features; write the shards again"
+            )
         if size.sparse_features:
             self._indptr, self._indices, self._data = (
                 open_array(folder / f"features.{name}.npy") for name in ("indptr", "indices", "data")
             )
+            with refusing(folder, "a part of a sharded problem", "write the shards again"):
+                parts = torch.from_numpy(self._indptr), torch.from_numpy(self._indices)
+                found = Pattern(*parts, size.n_features)
+                if found.shape[0] != rows or self._data.shape != self._indices.shape or self._data.dtype.kind != "f":
+                    raise ValueError("its features do not fit its nodes")
 
     def block(self, start: int, stop: int) -> Tensor:
         """Rows ``start`` to ``stop``, dense."""
@@ -241,7 +251,7 @@ class Shard:
         pattern = Pattern(tensors["indptr"], tensors["indices"], size.nodes + sum(receive))
         weights, degree = tensors["weights"].to(dtype), tensors["degree"].to(dtype)
         operator = ShardedLaplacian(pattern, weights, degree, exchange, symmetric=description.symmetric)
-        features = Features(place, description, dtype)
+        features = Features(place, description, size.nodes, dtype)
         return cls(description, arrays["nodes"], features, operator, tensors["labels"], tensors["roles"])
 
     @property

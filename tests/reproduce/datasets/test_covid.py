@@ -89,6 +89,6 @@ def test_an_edge_goes_from_its_row_to_its_column_on_its_day(tmp_path: Path) -> N
     ],
 )
 def test_another_file_is_refused_in_one_line(tmp_path: Path, content: Any) -> None:
-    with pytest.raises(InvalidFileError, match="is not the England COVID-19 file|damaged or not JSON") as error:
+    with pytest.raises(InvalidFileError, match=r"is not the England COVID-19 file|damaged or not JSON") as error:
         covid.read_covid(write(tmp_path, content))
     assert "\n" not in str(error.value)
