@@ -145,8 +145,8 @@ class Features:
         self._dense = None if size.sparse_features else open_array(folder / "features.npy")
         if self._dense is not None and (self._dense.shape != (rows, size.n_features) or self._dense.dtype.kind != "f"):
             raise InvalidFileError(
-                f"{folder / 'features.npy'} holds {self._dense.dtype} of shape {self._dense.shape} for {rows} nodes and "
-                f"{size.n_features} features; write the shards again"
+                f"{folder / 'features.npy'} holds {self._dense.dtype} of shape {self._dense.shape} for {rows} nodes "
+                f"with {size.n_features} features; write the shards again"
             )
         if size.sparse_features:
             self._indptr, self._indices, self._data = (
