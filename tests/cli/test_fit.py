@@ -560,6 +560,22 @@ def test_texts_are_found_learned_and_answered(condiff: Run, tmp_path: Path) -> N
     new = write_rows(tmp_path / "new.csv", [{"text": "my stolen card"}, {"text": "the euro rate"}, {"text": ""}])
     assert condiff("predict", tmp_path / "model", new, "--out", tmp_path / "answers.csv").code == 0
     assert [row["label"] for row in read_rows(tmp_path / "answers.csv")][:2] == ["card", "rate"]
+    # Pages show texts, not numbers of rows.
+    first = next(row["text"] for row in read_rows(path) if not row["topic"])
+    assert condiff("explore", tmp_path / "model", "--out", tmp_path / "explorer.html").code == 0
+    assert str(first) in (tmp_path / "explorer.html").read_text()
+    assert condiff("report", tmp_path / "model").code == 0
+    page = (tmp_path / "model" / "report.html").read_text()
+    assert any(f">{row['text']}<" in page for row in read_rows(path))
+    assert ">row " not in page
+
+
+def test_it_says_which_columns_carried_the_answers(condiff: Run, tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "tickets.csv", ticket_rows())
+    run = condiff("fit", path, "--target", "topic", "--out", tmp_path / "model")
+    assert "carried" in run.out and "by text 'text'" in run.out
+    (summary,) = json.loads(condiff("fit", path, "--target", "topic", "--out", tmp_path / "m", "--json").out)
+    assert summary["carried"]["text 'text'"] > summary["carried"]["other columns"]
 
 
 def test_images_are_found_and_missing_ones_refused(
@@ -580,6 +596,8 @@ def test_images_are_found_and_missing_ones_refused(
     assert "'photo': image, 1280 numbers by efficientnet_lite0 (trained on ImageNet)" in run.out
     run = condiff("predict", tmp_path / "model", path, "--out", tmp_path / "answers.csv")
     assert [row["label"] for row in read_rows(tmp_path / "answers.csv")] == [names[number % 2] for number in range(24)]
+    assert condiff("report", tmp_path / "model").code == 0
+    assert '<img class="thumbnail" src="data:image/jpeg;base64,' in (tmp_path / "model" / "report.html").read_text()
     (tmp_path / "pictures" / "3.png").unlink()
     for command in (
         ["fit", path, "--target", "kind", "--image", "photo", "--out", tmp_path / "other"],

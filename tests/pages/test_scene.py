@@ -10,12 +10,19 @@ from sklearn.datasets import load_iris, make_blobs
 from condiff import COINClassifier, COINRegressor
 from condiff.errors import InvalidInputError
 from condiff.pages.explorer import explorer_page
-from condiff.pages.scene import Scene, example_scene, scene_of_model, table_scene
+from condiff.pages.scene import Scene, example_scene, scene_of_model, shown_names, table_scene
 from condiff.uncertainty import Inspection
 
 
 def decoded(text: str, kind: str) -> np.ndarray:
     return np.frombuffer(base64.b64decode(text), dtype=kind)
+
+
+def test_points_are_called_by_their_texts() -> None:
+    assert shown_names(None, None) is None
+    assert shown_names([1, 2], None) == ["1", "2"]
+    assert shown_names([1, 2], ["a text", ""]) == ["a text", "row 2"]
+    assert shown_names(["t7", "t8"], ["a text", ""]) == ["t7: a text", "t8"]
 
 
 def test_its_u_is_that_of_the_model() -> None:

@@ -46,7 +46,7 @@ def command(
     """
     from condiff.estimators import COINClassifier, load
     from condiff.pages.explorer import write_explorer
-    from condiff.pages.scene import EXAMPLES, Layout, example_scene, scene_of_model, table_scene
+    from condiff.pages.scene import EXAMPLES, Layout, example_scene, scene_of_model, shown_names, table_scene
 
     if layout not in ("auto", "pca", "tsne"):
         raise InvalidInputError(f"--layout must be auto, pca or tsne, not {layout!r}")
@@ -58,8 +58,8 @@ def command(
         model = load(path)
         if not isinstance(model, COINClassifier):
             raise InvalidInputError(f"{path} predicts values; the explorer shows classes")
-        ids = model.metadata_.get("ids") if isinstance(model.metadata_, dict) else None
-        names = [str(name) for name in ids] if isinstance(ids, list) else None
+        known = model.metadata_ if isinstance(model.metadata_, dict) else {}
+        names = shown_names(known.get("ids"), known.get("texts"))
         scene = scene_of_model(model, path.resolve().name, names=names, layout=how)
     elif path.suffix or path.exists():
         if target is None:

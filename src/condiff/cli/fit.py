@@ -172,8 +172,9 @@ def command(
 
     # Here the input is understood; what comes now takes its time.
     with working(f"fitting {table.n_rows} rows"):
-        from condiff.encoders.table import EncodedTable, TableEncoder, row_names
+        from condiff.encoders.table import EncodedTable, TableEncoder, row_looks, row_names
         from condiff.reproduce.provenance import provenance
+        from condiff.uncertainty.blocks import carried
 
         X: Any = EncodedTable(table, TableEncoder.of(learned, table.n_rows, **columns)) if used else table.matrix
         if X is None:
@@ -191,13 +192,16 @@ def command(
         edges=edge_file is not None,
     )
     seen = [str(column.note) for column in learned] or [f"{X.shape[1]} features as they are"]
-    model.save(out, {**asdict(facts), "columns": seen, "data": data.name, "made": provenance(typed())})
+    told = carried(model)
+    looks: dict[str, Any] = {**row_looks(table, learned), "carried": told}
+    model.save(out, {**asdict(facts), **looks, "columns": seen, "data": data.name, "made": provenance(typed())})
     summary = {
         "task": chosen,
         "rows": table.n_rows,
         "labelled": labelled,
         "file": list(table.notes),
         "columns": seen,
+        "carried": told,
         "ids": ids,
         "notes": slips,
         "nodes": model.graph_.n_nodes,
@@ -295,6 +299,8 @@ def _show(summary: dict[str, Any], model: COINClassifier | COINRegressor) -> Non
     add("columns", _most(summary["columns"]))
     if summary["ids"]:
         add("ids", [f"{', '.join(map(repr, summary['ids']))} names the rows in the answers"])
+    if summary["carried"]:
+        add("carried", [carried_line(summary["carried"])])
     unreached = f", {summary['unreached']} rows out of every label's reach" if summary["unreached"] else ""
     add("graph", [f"{summary['nodes']} points, {summary['edges']} edges{unreached}"])
     add("chosen", [summary["choice"]])
@@ -350,6 +356,13 @@ def _score_lines(summary: dict[str, Any], folds: int) -> list[str]:
             f"this is no clear gain over always answering {always!r}: it may be chance; more labels would tell"
         )
     return lines
+
+
+def carried_line(shares: dict[str, float]) -> str:
+    """Which part of the columns the answers came from, in words."""
+    ranked = sorted(shares.items(), key=lambda pair: -pair[1])
+    told = ", ".join(f"{name} {100 * share:.0f} %" for name, share in ranked)
+    return f"by {ranked[0][0]}: of the answers, neighbours by one part of the columns alone tell {told}"
 
 
 def _most(lines: list[str], most: int = 40) -> list[str]:

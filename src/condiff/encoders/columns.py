@@ -47,6 +47,8 @@ MAX_SCALE = 2.0  # a lopsided category or a rare "true" may not drown the rest
 # Times the spread of the middle half that the standard deviation of a heavy-tailed column is.
 _HEAVY = 1.8
 _IMAGES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff")
+# Columns that a text or an image counts for at least.
+_WORTH = 4
 # Fewer different values than this are categories, and letters that are written without blanks.
 _FEWEST_TEXTS, _UNSPACED = 10, re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]")
 # Dates that name no day.
@@ -489,12 +491,14 @@ def learn_columns(
 def balanced(columns: list[LearnedColumn]) -> list[LearnedColumn]:
     """Scale texts and images so that nothing drowns the rest.
 
-    A text, an image and all other columns together count alike in a distance. Texts and images by themselves stay of
-    length one: directions are all that matters then.
+    A text, an image and all other columns together count alike in a distance, but a text or an image as much as four
+    columns at least: it says more than one number does. Texts and images by themselves stay of length one: directions
+    are all that matters then.
     """
     others = sum(not isinstance(each, DroppedColumn | EmbeddedColumn) for each in columns)
+    worth = max(others, _WORTH)
     return [
-        replace(each, scale=math.sqrt(others / each.spread)) if others and isinstance(each, EmbeddedColumn) else each
+        replace(each, scale=math.sqrt(worth / each.spread)) if others and isinstance(each, EmbeddedColumn) else each
         for each in columns
     ]
 

@@ -6,7 +6,9 @@ gets an array of its own.
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import io
 import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +25,7 @@ from condiff.bases.backbones.checkpoints import load_backbone
 from condiff.encoders.embedding import Progress, Vectors, cached_vectors, on_sphere, progress
 from condiff.errors import InvalidInputError, did_you_mean
 from condiff.files import atomic_path, cache_folder, sha256
-from condiff.readers.images import Frame, decode
+from condiff.readers.images import Frame, decode, import_pillow
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -135,6 +137,14 @@ class ImageEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                     (self.on_batch or shown)(start + len(places), len(missing))
 
         return cached_vectors(f"images-{network.name}-{self._key}", digests, compute)
+
+
+def thumbnail(path: Path, side: int = 56) -> str:
+    """A small square of an image, as an address of data that a page can show."""
+    pixels = decode(path.read_bytes(), Frame(side, side), str(path))
+    content = io.BytesIO()
+    import_pillow().Image.fromarray(pixels).save(content, "JPEG", quality=70)
+    return f"data:image/jpeg;base64,{base64.b64encode(content.getvalue()).decode('ascii')}"
 
 
 def embed(

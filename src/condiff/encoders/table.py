@@ -17,8 +17,10 @@ from condiff.encoders.columns import (
     ColumnNote,
     DroppedColumn,
     EmbeddedColumn,
+    ImageColumn,
     LearnedColumn,
     TextColumn,
+    folder_of,
     from_dict,
     learn_columns,
     numbers_of,
@@ -31,6 +33,8 @@ from condiff.readers.columns import Columns, as_columns, as_frame, is_cell
 SCHEMA = "condiff.columns/2"
 # Parameters that name columns.
 _NAMES = ("drop", "keep", "categorical", "text", "image")
+# Rows whose texts and pictures are kept for pages, and letters of a text.
+_MOST_TEXTS, _MOST_PICTURES, _MOST_LETTERS = 20_000, 2_000, 140
 # Cells of a result above which it is in single precision, and above which it is sparse where that is smaller.
 _LARGE, _LARGEST = 1 << 25, MAX_CELLS
 
@@ -146,6 +150,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             self.blocks_.append(Block(column.name, column.type, start, stop, column.one_hot))
             start = stop
         return self
+
+    @property
+    def columns_(self) -> list[LearnedColumn]:
+        """What was learned of every column."""
+        return list(self._columns)
 
     @property
     def embeds(self) -> bool:
@@ -312,6 +321,32 @@ def rows_for(model: Any, table: Any) -> Any:
     # Fitted in Python on a data frame of nothing but numbers.
     require_columns(named, table)
     return np.column_stack([numbers_of(table.column(name), table.source) for name in named])
+
+
+def row_looks(table: Columns, columns: Iterable[LearnedColumn]) -> dict[str, list[str]]:
+    """What pages show of rows: the beginnings of their texts, and small pictures of their images as addresses of data.
+
+    There are none for more rows than a page shows.
+    """
+    found: dict[str, list[str]] = {}
+    used = list(columns)
+    texts = [column.name for column in used if isinstance(column, TextColumn)]
+    if texts and table.n_rows <= _MOST_TEXTS:
+        cells = zip(*(table.column(name).words().tolist() for name in texts), strict=True)
+        found["texts"] = [_beginning(" · ".join(filter(None, row))) for row in cells]
+    images = [column.name for column in used if isinstance(column, ImageColumn)]
+    if images and table.n_rows <= _MOST_PICTURES:
+        from condiff.encoders.images import thumbnail
+
+        folder = folder_of(table.source)
+        files = table.column(images[0]).words().tolist()
+        found["pictures"] = [thumbnail(folder / file) if file else "" for file in files]
+    return found
+
+
+def _beginning(text: str) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= _MOST_LETTERS else f"{words[:_MOST_LETTERS].rsplit(' ', 1)[0]} …"
 
 
 def row_names(table: Any, id_column: str | None) -> list[int | str]:

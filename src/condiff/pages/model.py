@@ -25,6 +25,7 @@ from condiff.pages.report import (
     Neighbours,
     Pairs,
     Picture,
+    Point,
     Report,
     Section,
     Table,
@@ -84,10 +85,14 @@ class _ModelReport:
         ]
         return Report(self.name, "A classifier" if self.colours else "A regressor", lede, self.cards(), sections)
 
-    def row_name(self, row: int) -> str:
-        """The row's id where there is one, else its number from 1."""
-        known = row < len(self.ids) and self.ids[row] != ""
-        return str(self.ids[row]) if known else f"row {row + 1}"
+    def point(self, row: int) -> Point:
+        """The row's text or picture where it has one; its id, or its number from 1."""
+        named = _entry(self.ids, row)
+        text = _entry(self.metadata.get("texts"), row)
+        name = named if named and not (text and named == str(row + 1)) else ("" if text else f"row {row + 1}")
+        picture = _entry(self.metadata.get("pictures"), row)
+        shown = picture if picture.startswith("data:image/jpeg;base64,") else ""
+        return Point(": ".join(filter(None, [name, text])), shown)
 
     def answer(self, value: Any) -> Answer:
         if self.colours:
@@ -183,14 +188,14 @@ class _ModelReport:
         neighbours = [
             Listen(
                 f"{100 * each.share:.0f} %",
-                self.row_name(each.row),
+                self.point(each.row),
                 self.answer(each.before),
                 None if each.before == each.after else self.answer(each.after),
                 each.label is not None,
             )
             for each in change.neighbours
         ]
-        cells = [Cell(self.row_name(change.row)), Cell(self.answer(change.before)), Cell(self.answer(change.after))]
+        cells = [Cell(self.point(change.row)), Cell(self.answer(change.before)), Cell(self.answer(change.after))]
         cells.append(Cell(f"{change.size:.3g}", change.size))
         if change.received is not None:
             cells.append(_percent(change.received))
@@ -214,7 +219,7 @@ class _ModelReport:
         return [Text(explained), Table("Points to label next.", columns, rows)]
 
     def suggestion(self, it: Suggestion) -> list[Cell]:
-        cells = [Cell(self.row_name(it.row)), Cell(self.answer(it.answer))]
+        cells = [Cell(self.point(it.row)), Cell(self.answer(it.answer))]
         why = "far from labels"
         if it.probability is not None and it.rival_probability is not None:
             cells += [_percent(it.probability), Cell(self.answer(it.rival)), _percent(it.rival_probability)]
@@ -250,6 +255,10 @@ class _ModelReport:
         blocks: list[Block] = [versions(made)] if isinstance(made, dict) else []
         if isinstance(lines, list) and lines:
             blocks.append(Bullets("Columns", [str(line) for line in lines]))
+        shares = self.metadata.get("carried")
+        if isinstance(shares, dict) and shares:
+            told = [(str(name), f"{100 * float(share):.0f} %") for name, share in shares.items()]
+            blocks.append(Pairs("Answers that neighbours by one part of the columns alone tell", told))
         simple = (str, int, float, bool, type(None))
         settings = {key: value for key, value in self.model.get_params(deep=False).items() if isinstance(value, simple)}
         return [*blocks, Bullets("Settings", [settings_code(settings)])]
@@ -270,6 +279,11 @@ def confusion(truth: NDArray[np.int64], answers: NDArray[np.int64], classes: lis
     caption = f"Confusion matrix: {int(np.trace(counts))} of {len(truth)} held-out labels answered correctly."
     columns = [Column("true", "text"), *(Column(name) for name in classes)]
     return Table(caption, columns, rows, style="confusion", sortable=False)
+
+
+def _entry(entries: Any, row: int) -> str:
+    """What a model's file says of a row, which may be anything; "" where it says nothing."""
+    return str(entries[row]) if isinstance(entries, list) and row < len(entries) else ""
 
 
 def _percent(part: float) -> Cell:

@@ -42,11 +42,20 @@ class Answer:
 
 
 @dataclass(frozen=True)
+class Point:
+    """A point by its name, or by its text and its picture, which is an address of data."""
+
+    kind: ClassVar[str] = "point"
+    text: str
+    picture: str = ""
+
+
+@dataclass(frozen=True)
 class Listen:
     """A neighbour that an answer listens to: its share, its name, what it was answered, and whether it has a label."""
 
     share: str
-    name: str
+    name: Point
     before: Answer
     after: Answer | None
     labelled: bool
@@ -87,7 +96,7 @@ class Cell:
         How deep its ground is coloured, from 0 to 1.
     """
 
-    content: str | Code | Answer | Neighbours
+    content: str | Code | Answer | Point | Neighbours
     value: float | None = None
     style: str = ""
     aside: str = ""
@@ -96,7 +105,8 @@ class Cell:
     @property
     def is_short(self) -> bool:
         """Whether it should stay on one line."""
-        return isinstance(self.content, str) and len(self.content) <= _SHORT
+        text = self.content.text if isinstance(self.content, Point) else self.content
+        return isinstance(text, str) and len(text) <= _SHORT
 
 
 @dataclass(frozen=True)

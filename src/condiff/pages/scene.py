@@ -214,7 +214,7 @@ def table_scene(path: Path, target: str, *, layout: Layout = "auto", seed: int =
 
     An NPZ file may bring its own places in the plane as an array ``embedding`` of two columns.
     """
-    from condiff.encoders.table import EncodedTable, TableEncoder, row_names
+    from condiff.encoders.table import EncodedTable, TableEncoder, row_looks, row_names
     from condiff.readers.tables import read_table
     from condiff.readers.targets import encode_classes
 
@@ -226,9 +226,20 @@ def table_scene(path: Path, target: str, *, layout: Layout = "auto", seed: int =
     X = EncodedTable(table, encoder.fit(table)) if table.matrix is None else table.matrix
     model = COINClassifier(base="residual", random_state=seed).fit(X, codes)
     model.classes_ = np.array([str(label) for label in classes], dtype=object)
-    names = [str(name) for name in row_names(table, table.id_column([target]))]
+    texts = row_looks(table, encoder.columns_).get("texts") if table.matrix is None else None
+    names = shown_names(row_names(table, table.id_column([target])), texts)
     places = _embedding(path, table.n_rows) if path.suffix.lower() == ".npz" else None
     return scene_of_model(model, path.name, names=names, layout=layout, positions=places)
+
+
+def shown_names(ids: Any, texts: Any) -> list[str] | None:
+    """What points are called: their ids, their texts, or both; numbers alone say nothing beside a text."""
+    names = [str(name) for name in ids] if isinstance(ids, list) else None
+    if not isinstance(texts, list):
+        return names
+    if names is None or names == [str(number) for number in range(1, len(names) + 1)]:
+        return [str(text) or f"row {row + 1}" for row, text in enumerate(texts)]
+    return [f"{name}: {text}" if text else name for name, text in zip(names, texts, strict=False)]
 
 
 def plane(points: Any) -> NDArray[np.float64]:

@@ -1,7 +1,17 @@
 """How sure an answer is: the record of a fit, calibration, what the diffusion changed, and what to label next."""
 
+from condiff.uncertainty.blocks import carried
 from condiff.uncertainty.calibration import apply_temperature, fit_temperature
 from condiff.uncertainty.inspection import Change, Inspection, Neighbour, Suggestion
 from condiff.uncertainty.record import FitRecord
 
-__all__ = ["Change", "FitRecord", "Inspection", "Neighbour", "Suggestion", "apply_temperature", "fit_temperature"]
+__all__ = [
+    "Change",
+    "FitRecord",
+    "Inspection",
+    "Neighbour",
+    "Suggestion",
+    "apply_temperature",
+    "carried",
+    "fit_temperature",
+]
