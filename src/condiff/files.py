@@ -155,8 +155,8 @@ def refusing(where: str | Path, what: str, mend: str) -> Iterator[None]:
 
 
 def reason(error: BaseException) -> str:
-    """What an exception of somebody else says: its first line, not too long, or its kind."""
-    lines = str(error).strip().splitlines()
+    """What an exception of somebody else says: its first line, not too long and without addresses, or its kind."""
+    lines = re.sub(r" ?<[^<>]* at 0x[0-9a-fA-F]+>", "", str(error)).strip().splitlines()
     return shortened(lines[0].rstrip(". :"), 200) if lines else type(error).__name__
 
 

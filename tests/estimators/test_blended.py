@@ -15,7 +15,8 @@ from sklearn.metrics import r2_score
 
 from condiff import COINClassifier, COINRegressor, load
 from condiff.errors import InvalidInputError
-from condiff.estimators.blended import Candidate, redundancy
+from condiff.estimators.choice import Candidate
+from condiff.estimators.rehearsal import redundancy
 
 
 def few(y: np.ndarray, per_class: int, seed: int = 0) -> np.ndarray:
@@ -62,10 +63,10 @@ def test_new_rows_are_answered_like_old_ones(base: Any) -> None:
 
 
 def test_shared_leaves_are_saved_with_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("condiff.estimators.blended.rehearse", lambda *_: [Candidate("trees", 4)])
+    monkeypatch.setattr("condiff.estimators.blended.rehearse", lambda *_: [Candidate("leaves", 4)])
     X, y = load_wine(return_X_y=True)
     model = COINClassifier(base="blend").fit(X, few(y, 5))
-    assert model._domain.links is not None
+    assert model._domain.links
     model.save(tmp_path / "model")
     again = load(tmp_path / "model")
     for rows in (X, X[:40] * 1.01):
@@ -189,3 +190,87 @@ def test_long_tails_are_learned_as_logarithms() -> None:
     assert r2_score(np.log(y), np.log(model.transduction_)) > 0.9
     # Nothing is promised far past what was seen.
     assert model.predict([[50.0, 0.0, 0.0]])[0] < y[:40].max() * (y[:40].max() / y[:40].min())
+
+
+MIXES: list[Any] = ["knn", "leaves", "answers", {"knn": 1, "leaves": 2, "answers": 1}]
+
+
+@pytest.mark.parametrize("graph", MIXES, ids=str)
+@pytest.mark.parametrize("base", ["blend", LogisticRegression()], ids=str)
+def test_any_base_is_diffused_over_any_graph(graph: Any, base: Any, tmp_path: Path) -> None:
+    X, y = load_wine(return_X_y=True)
+    labels = few(y, 5)
+    model = COINClassifier(base=base, graph=graph, layers=6, folds=0).fit(X, labels)
+    assert accuracy(model, y, labels) > 0.85
+    np.testing.assert_allclose(model.graph_.weights.toarray(), model.graph_.weights.toarray().T, atol=1e-12)
+    assert model.strength_ <= model.certificate_.positivity_limit
+    moved = X + 1e-7 * X.std(axis=0)
+    assert (model.predict(moved) == model.predict(X))[labels < 0].mean() > 0.9
+    if base == "blend":
+        model.save(tmp_path / "model")
+        np.testing.assert_array_equal(load(tmp_path / "model").predict_proba(moved), model.predict_proba(moved))
+
+
+def test_a_mix_is_the_weighted_sum_of_its_graphs() -> None:
+    X, y = load_wine(return_X_y=True)
+    labels = few(y, 5)
+    near, leaves, mixed = (
+        COINClassifier(base="blend", graph=graph, layers=4, folds=0).fit(X, labels).graph_.weights.toarray()
+        for graph in ("knn", "leaves", {"knn": 1, "leaves": 3})
+    )
+    np.testing.assert_allclose(mixed, 0.25 * near + 0.75 * leaves, atol=1e-12)
+
+
+@pytest.mark.parametrize("base", ["residual", "blend"])
+def test_neighbours_beside_a_given_graph_repair_it(base: str, tmp_path: Path) -> None:
+    X, y = load_wine(return_X_y=True)
+    labels = few(y, 3)
+    generator = np.random.default_rng(0)
+    noise = sp.csr_array(np.triu(generator.random((len(X), len(X))) < 0.05, 1).astype(float))
+    noise = noise + noise.T
+    settings: dict[str, Any] = {"base": base, "layers": 10, "folds": 0}
+    given = COINClassifier(**settings).fit(X, labels, adjacency=noise)
+    both = COINClassifier(**settings, graph={"precomputed": 1, "knn": 9}).fit(X, labels, adjacency=noise)
+    assert accuracy(both, y, labels) > accuracy(given, y, labels)
+    both.save(tmp_path / "model")
+    again, edges = load(tmp_path / "model"), noise[:20]
+    expected = both.predict_proba(X[:20] * 1.001, adjacency=edges)
+    np.testing.assert_array_equal(again.predict_proba(X[:20] * 1.001, adjacency=edges), expected)
+
+
+@pytest.mark.parametrize(
+    ("graph", "given", "message"),
+    [
+        ({"knn": 1, "trees": 1}, False, "knn, leaves, answers, precomputed"),
+        ({}, False, "must give weights"),
+        ({"knn": 0, "leaves": 1}, False, "positive and finite"),
+        ({"knn": "much"}, False, "positive and finite"),
+        ({"precomputed": 1}, False, "no adjacency was passed"),
+        ({"knn": 1}, True, "does not name"),
+        ("leaves", True, "mix them"),
+    ],
+)
+def test_mixes_that_make_no_sense_are_refused(graph: Any, given: bool, message: str) -> None:
+    X, y = make_moons(40, random_state=0)
+    adjacency = sp.csr_array(np.ones((40, 40))) if given else None
+    with pytest.raises(InvalidInputError, match=message):
+        COINClassifier(graph=graph).fit(X, y, adjacency=adjacency)
+
+
+def test_a_network_is_not_trained_through_a_graph_that_knows_its_labels() -> None:
+    X, y = make_moons(40, random_state=0)
+    with pytest.raises(InvalidInputError, match="base='blend'"):
+        COINClassifier(base="residual", graph="leaves").fit(X, y)
+
+
+def test_values_are_not_diffused_where_held_out_labels_speak_against_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "condiff.estimators.blended.rehearse", lambda *_: [Candidate(), Candidate("near", 48, 5.0, 1.0)]
+    )
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(300, 6))
+    y = np.full(300, np.nan)
+    y[:40] = 3 * X[:40, 0]
+    model = COINRegressor().fit(X, y)
+    assert model.layers_ == 0
+    assert "held-out labels gain nothing from 48 layers over nearest neighbours" in str(model.choice_)

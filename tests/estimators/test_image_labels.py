@@ -86,7 +86,7 @@ def test_wrong_labels_are_named(photos: Path, tmp_path: Path, text: str, error: 
 def test_a_damaged_photograph_is_named(photos: Path, tmp_path: Path) -> None:
     write(photos / "0" / "bad.jpg", b"no image")
     labels = write(tmp_path / "l.csv", "0/00.png,red\n1/01.png,green\n")
-    with pytest.raises(InvalidFileError, match=r"0/bad\.jpg cannot be read as an image"):
+    with pytest.raises(InvalidFileError, match=r"0/bad\.jpg is not a readable image \(cannot identify image file\)"):
         label_images(photos, labels)
 
 

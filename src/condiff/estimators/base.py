@@ -19,34 +19,18 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from condiff.bases import Residual
-from condiff.bases.classical import Base, Inputs, Labelled, fit_wrapped
+from condiff.bases.classical import Inputs, Labelled
 from condiff.diffusion import SOLVERS, Certificate, Diffusion, certify, diffusion_time
 from condiff.diffusion.stability import max_diagonal
 from condiff.encoders.table import encoder_of, is_table
 from condiff.errors import InvalidInputError, StepSizeWarning, UnlabelledComponentWarning
-from condiff.estimators.blended import (
-    BLEND,
-    FEWEST_TESTED,
-    NETWORK,
-    REDUNDANT,
-    STAGE,
-    Candidate,
-    Choice,
-    Diffused,
-    Ground,
-    Joined,
-    Recipe,
-    can_rehearse,
-    clamped,
-    contest,
-    fit_blend,
-    fit_for_rehearsal,
-    fit_then_diffuse,
-    is_embedding,
-    redundancy,
-)
+from condiff.estimators.blended import STEPS, Diffused, fit_any, fit_blend, fit_for_rehearsal, fit_then_diffuse
+from condiff.estimators.choice import BLEND, NETWORK, Candidate, Choice, Joined
 from condiff.estimators.domain import Domain, follow
 from condiff.estimators.inputs import Items, Nodes, features_of, slices
+from condiff.estimators.links import LEARNED, Ground, Mix, Part
+from condiff.estimators.recipe import Recipe, clamped
+from condiff.estimators.rehearsal import FEWEST_TESTED, STAGE, can_rehearse, contest, is_embedding, may_cluster
 from condiff.estimators.saving import SaveableCOIN
 from condiff.graph import Graph, Laplacian
 from condiff.model import COIN
@@ -68,6 +52,8 @@ _FEWEST_TO_CHOOSE = 20
 _CLEARLY = 1.0
 
 
+#: The kinds of graph that can be mixed.
+KINDS = ("knn", "leaves", "answers", "precomputed")
 # More labels than this are no longer few: the residual network learns from them in less time.
 _FEW = 5000
 # Numbers that are kept of what was answered without each fold.
@@ -82,7 +68,7 @@ class BaseCOIN(SaveableCOIN):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "base": [StrOptions({"auto", "residual", "blend"}), HasMethods(["fit", "predict"])],
-        "graph": [StrOptions({"knn", "precomputed"}), callable],
+        "graph": [StrOptions({"auto", "knn", "leaves", "answers", "precomputed"}), dict, callable],
         "n_neighbors": [Interval(Integral, 2, None, closed="left")],
         "bandwidth_rank": [Interval(Integral, 2, None, closed="left")],
         "metric": [StrOptions({"auto", "euclidean", "cosine"})],
@@ -107,7 +93,7 @@ class BaseCOIN(SaveableCOIN):
         self,
         *,
         base: Any = "auto",
-        graph: Any = "knn",
+        graph: Any = "auto",
         n_neighbors: int = 12,
         bandwidth_rank: int = 6,
         metric: str = "auto",
@@ -189,9 +175,8 @@ class BaseCOIN(SaveableCOIN):
         weights = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
         if not weights.any():
             raise InvalidInputError("all sample weights are zero; at least one must be positive")
-        if adjacency is not None and callable(self.graph):
-            raise InvalidInputError("an adjacency was passed, but the graph is a function: give one of them")
-        self._graph_is_given = adjacency is not None or self.graph == "precomputed"
+        mix = self._mix(adjacency is not None)
+        self._graph_is_given = "precomputed" in mix
         # An encoder gives every column of a table its due weight; standardised again, rare levels would drown the rest.
         scaling = "none" if self.scaling == "auto" and self.encoder_ is not None else self.scaling
         shared: dict[str, Any] = {"scaling": scaling, "width": self.width}
@@ -205,7 +190,9 @@ class BaseCOIN(SaveableCOIN):
                 )
             purpose = type(self).__name__
             self._domain = Domain.of_graph(nodes, source, purpose=purpose, extensible=True, **shared)
-        elif self.graph == "knn":
+            if "knn" in mix:
+                self._domain = self._domain.with_neighbours(mix, self.n_neighbors, self.bandwidth_rank)
+        elif not callable(self.graph):
             nodes = Nodes.merged(X, weights > 0)
             self._domain = Domain.of_points(
                 nodes,
@@ -233,10 +220,52 @@ class BaseCOIN(SaveableCOIN):
             self.n_features_in_, self.feature_names_in_ = self.encoder_.n_features_in_, self.encoder_.feature_names_in_
         return check_array(self.encoder_.transform(X), accept_sparse="csr", dtype=list(PRECISIONS))
 
+    def _mix(self, given: bool) -> dict[str, float]:
+        """What each kind of graph counts, as far as the parameters say; the weights sum to one."""
+        if callable(self.graph):
+            if given:
+                raise InvalidInputError("an adjacency was passed, but the graph is a function: give one of them")
+            return {"function": 1.0}
+        if not isinstance(self.graph, dict):
+            if given and self.graph in ("leaves", "answers"):
+                raise InvalidInputError(
+                    f"an adjacency was passed, but graph={self.graph!r}: mix them, "
+                    f"graph={{'precomputed': 1, {self.graph!r}: 1}}, or leave one out"
+                )
+            named = "knn" if self.graph == "auto" else self.graph
+            return {"precomputed" if given else named: 1.0}
+        unknown = [name for name in self.graph if name not in KINDS]
+        if unknown or not self.graph:
+            raise InvalidInputError(f"graph={self.graph!r} must give weights to some of {', '.join(KINDS)}")
+        weights = np.array([float(each) if isinstance(each, Real) else math.nan for each in self.graph.values()])
+        if not (np.isfinite(weights).all() and (weights > 0).all()):
+            raise InvalidInputError(f"the weights of graph={self.graph!r} must be positive and finite")
+        if given != ("precomputed" in self.graph):
+            missing = "no adjacency was passed" if not given else "an adjacency was passed, which it does not name"
+            raise InvalidInputError(f"graph={self.graph!r}, but {missing}")
+        return dict(zip(self.graph, (weights / weights.sum()).tolist(), strict=True))
+
+    def _graphs(self) -> dict[Joined, tuple[Mix, tuple[int, ...]]]:
+        """The graphs that a base fitted on the labels alone may be diffused over, with the layers to compare."""
+        own: Joined = "given" if self._domain.bandwidth is None else "near"
+        mix = self._mix(self._graph_is_given)
+        learned: dict[Part, float] = {part: mix[part] for part in LEARNED if part in mix}
+        if learned:
+            joined: Joined = "mixed" if len(mix) > 1 else "leaves" if "leaves" in mix else "answers"
+            parts: dict[Part, float] = dict(learned)
+            if len(mix) > len(learned):
+                parts["own"] = 1.0 - sum(learned.values())
+            return {joined: (parts, STEPS[joined])}
+        graphs: dict[Joined, tuple[Mix, tuple[int, ...]]] = {own: ({"own": 1.0}, STEPS[own])}
+        if self.graph == "auto" and not self._graph_is_given:
+            graphs["leaves"] = {"leaves": 1.0}, STEPS["leaves"]
+            graphs["mixed"] = {"own": 0.5, "leaves": 0.5}, STEPS["mixed"]
+        return graphs
+
     def _graph_factor(self) -> float:
         # A graph that was given, of citations say, mixes classes more than one of nearest neighbours, and bears less
         # diffusion: more degrees of freedom are kept.
-        return 1.0 if self.graph == "knn" and not self._graph_is_given else 4.0
+        return 4.0 if self._graph_is_given or callable(self.graph) else 1.0
 
     def _longest_diffusion(self, items: Items, n_outputs: int, graph: Graph) -> Diffusion:
         """Layers and strength: as given, or such that degrees of freedom are left for the classes and labels."""
@@ -295,13 +324,14 @@ class BaseCOIN(SaveableCOIN):
             joined: Joined = "given" if self._domain.bandwidth is None else "near"
             self.choice_ = Choice(NETWORK, Candidate(joined, self.layers_), found)
         else:
-            base, output, answers, at_folds = found.before, found.after.copy(), found.answers, found.at_folds
-            self.base_, self.readout_, self.models_ = found.base, found.read, []
-            self.layers_, self.strength_ = found.chosen.layers, found.strength
+            finished, answers, at_folds = found.finished, found.answers, found.at_folds
+            base, output = found.before, finished.answers.copy()
+            self.base_, self.readout_, self.models_ = found.base, finished.read, []
+            self.layers_, self.strength_ = found.chosen.layers, finished.strength
             self.diffusion_time_ = self.layers_ * self.strength_
-            self.choice_ = Choice(self._base_in_words(), found.chosen, "", tuple(found.candidates))
-            if found.links is not None:
-                self._domain = self._domain.over_leaves(found.links)
+            self.choice_ = Choice(self._base_in_words(), found.chosen, found.why, tuple(found.candidates))
+            if finished.links is not None:
+                self._domain = self._domain.over(finished.links)
         if self.verbose:
             print(f"[condiff] {self.choice_}")
         reached = self._find_reached(nodes, items)
@@ -415,7 +445,14 @@ class BaseCOIN(SaveableCOIN):
 
     def _why_networks(self, items: Items) -> str | None:
         """Why the residual network is the base, as far as that can be said before anything was fitted."""
-        if self.base != "auto":
+        named = self.graph if isinstance(self.graph, dict) else [self.graph]
+        learned = [kind for kind in LEARNED if kind in named]
+        if self.base == "residual" and learned:
+            raise InvalidInputError(
+                f"a graph of {learned[0]} comes from a base that is fitted on the labels alone; base='residual' is "
+                "trained through the graph: take base='blend', or graph='knn'"
+            )
+        if self.base != "auto" or learned:
             return "" if self.base == "residual" else None
         if self._graph_is_given or callable(self.graph):
             return "the graph was given"
@@ -444,7 +481,8 @@ class BaseCOIN(SaveableCOIN):
         evens_out = prior is None and getattr(self, "class_weight", None) is None
         data = Labelled(inputs, items.nodes, items.targets, weights, n_outputs, evens_out)
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        ground = Ground(inputs, domain.graph, self.n_neighbors, seed)
+        ranks = self.n_neighbors, self.bandwidth_rank
+        ground = Ground(inputs, domain.graph, *ranks, seed)
         stage, nodes = (ground, data), np.arange(len(inputs))
         if len(inputs) > STAGE:
             labelled = np.unique(items.nodes)
@@ -452,16 +490,14 @@ class BaseCOIN(SaveableCOIN):
             nodes = np.sort(np.concatenate([labelled, others[: max(STAGE - len(labelled), STAGE // 2)]]))
             part = Inputs(inputs.values[nodes])
             stage = (
-                Ground(part, domain.graph_of(nodes), self.n_neighbors, seed),
+                Ground(part, domain.graph_of(nodes), *ranks, seed),
                 replace(data, inputs=part, rows=np.searchsorted(nodes, items.nodes)),
             )
 
-        def wrapped(labels: Labelled, _: int) -> tuple[Base, None]:
-            return fit_wrapped(labels, self.base), None
-
         recipe = Recipe(
-            fit_blend if isinstance(self.base, str) else wrapped,
-            fit_for_rehearsal if isinstance(self.base, str) else wrapped,
+            fit_blend if isinstance(self.base, str) else fit_any(self.base),
+            fit_for_rehearsal if isinstance(self.base, str) else fit_any(self.base),
+            self._graphs(),
             layers=None if self.layers == "auto" else int(self.layers),
             strength=None if self.strength == "auto" else float(self.strength),
             prior=prior,
@@ -471,11 +507,10 @@ class BaseCOIN(SaveableCOIN):
         automatic = isinstance(self.base, str) and self.base == "auto" and self._head == "softmax"
         points = domain.points[nodes]
         automatic = automatic and self.layers != 0 and can_rehearse(*stage)
-        # Of many points, clusters are worth a contest whatever their columns are like.
-        may_cluster = len(inputs) > STAGE or (self.encoder_ is not None and self.encoder_.embeds)
-        if automatic and (may_cluster or redundancy(domain.features.scaled(points), seed) >= REDUNDANT):
-            networks = partial(self._answers_of_networks, graph=stage[0].near, points=points)
-            judged = contest(*stage, found.after[nodes], found.chosen, recipe, networks)
+        embeds = self.encoder_ is not None and self.encoder_.embeds
+        if automatic and (embeds or may_cluster(domain.features.scaled(domain.points), seed)):
+            networks = partial(self._answers_of_networks, graph=stage[0].own, points=points)
+            judged = contest(*stage, found.finished.answers[nodes], found.chosen, recipe, networks)
             if judged.won:
                 return str(judged)
         return found

@@ -55,9 +55,13 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         points decides whether, how far and over which graph to diffuse. Any classifier likewise. ``"auto"`` takes the
         network for given graphs, sparse columns and embeddings, and the blend for others, unless these are redundant,
         as pixels are, and the network wins a contest; ``choice_`` says what was decided, and why.
-    graph : {"knn", "precomputed"} or callable, default="knn"
-        Join nearest neighbours; or take the symmetric ``adjacency`` given to :meth:`fit` (without one, X itself is
-        the adjacency); or call a function of the distinct rows that returns anything :meth:`condiff.Graph.of` reads.
+    graph : {"auto", "knn", "leaves", "answers", "precomputed"}, dict or callable, default="auto"
+        What joins points. ``"knn"``: nearest neighbours. ``"leaves"``: leaves shared in trees that were grown on the
+        labels. ``"answers"``: neighbours in what the base says. ``"precomputed"``: the symmetric ``adjacency`` given
+        to :meth:`fit` (without one, X itself is the adjacency). A dict of these mixes them by its weights,
+        ``{"knn": 1, "leaves": 2}``. A function of the distinct rows returns anything :meth:`condiff.Graph.of` reads.
+        ``"auto"``: the adjacency where one is given, nearest neighbours for networks, and for other bases whichever of
+        nearest neighbours, shared leaves and their mix a rehearsal finds best.
     n_neighbors : int, default=12
         A point's weights are kept for the points nearer than its ``n_neighbors``-th, itself being the first.
     bandwidth_rank : int, default=6
@@ -165,7 +169,7 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         self,
         *,
         base: Any = "auto",
-        graph: Any = "knn",
+        graph: Any = "auto",
         n_neighbors: int = 12,
         bandwidth_rank: int = 6,
         metric: str = "auto",

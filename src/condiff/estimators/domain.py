@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -14,8 +15,8 @@ from sklearn.utils.extmath import randomized_svd
 
 from condiff.diffusion import Diffusion
 from condiff.errors import InvalidInputError
-from condiff.estimators.blended import Links
 from condiff.estimators.inputs import Nodes, find_rows, fingerprints, is_networkx, moments, slices
+from condiff.estimators.links import Links, Mix
 from condiff.graph import Graph, Laplacian, Metric, PointGraph
 
 Scaling = Literal["auto", "standard", "none"]
@@ -144,7 +145,7 @@ class Domain:
     recall
         Share of the true nearest neighbours that was found; below 1 for an approximate search.
     links
-        What joins new points to a graph of shared leaves.
+        What was mixed into the graph after it was built, in this order, and joins new points to it.
     """
 
     points: Any
@@ -157,7 +158,7 @@ class Domain:
     rank: int = 0
     metric: Metric = "euclidean"
     recall: float = 1.0
-    links: Links | None = None
+    links: tuple[Links, ...] = ()
 
     @classmethod
     def of_points(
@@ -217,7 +218,7 @@ class Domain:
         """Arrays and plain values; the fingerprints follow from the points."""
         left_out = ("fingerprints", "features", "graph", "links")
         plain = {name: value for name, value in vars(self).items() if name not in left_out}
-        links = None if self.links is None else self.links.to_dict()
+        links = [each.to_dict() for each in self.links]
         return plain | {"features": vars(self.features), "weights": self.graph.weights, "links": links}
 
     @classmethod
@@ -225,10 +226,9 @@ class Domain:
         """The inverse of :meth:`to_dict`."""
         state = dict(state)
         features, graph = FeatureMap(**state.pop("features")), Graph.of(state.pop("weights"))
-        links = state.pop("links", None)
-        joined = None if links is None else Links.from_dict(links, graph)
+        links = tuple(Links.from_dict(each, graph) for each in state.pop("links"))
         known = fingerprints(state["points"])
-        return cls(fingerprints=known, features=features, graph=graph, links=joined, **state)
+        return cls(fingerprints=known, features=features, graph=graph, links=links, **state)
 
     def graph_of(self, nodes: NDArray[np.int64]) -> Graph:
         """The graph of some of the nodes: of their own nearest neighbours, or what a given graph says of them."""
@@ -237,9 +237,16 @@ class Domain:
         points = self.features.scaled(self.points[nodes])
         return PointGraph.build(points, self.cut, self.rank, tuning="pair", metric=self.metric).graph
 
-    def over_leaves(self, links: Links) -> Domain:
-        """The same points on a graph of shared leaves."""
-        return replace(self, graph=links.joined.graph, links=links)
+    def over(self, links: Links) -> Domain:
+        """The same points on a graph that was made of this one."""
+        return replace(self, graph=links.graph, links=(*self.links, links))
+
+    def with_neighbours(self, mix: Mapping[str, float], n_neighbors: int, bandwidth_rank: int) -> Domain:
+        """A given graph and nearest neighbours beside it, by their weights."""
+        both = mix["precomputed"] + mix["knn"]
+        weights: Mix = {"own": mix["precomputed"] / both, "near": mix["knn"] / both}
+        inputs = self.features.columns(self.points)
+        return self.over(Links.with_neighbours(self.graph, inputs, weights, n_neighbors, bandwidth_rank))
 
     def in_own_form(self, rows: Any) -> Any:
         """Rows as dense or CSR, whichever the nodes are."""
@@ -253,11 +260,15 @@ class Domain:
 
     def weights_of(self, rows: Any, adjacency: Any = None) -> sp.csr_array:
         """Normalised weights of new rows towards the nodes; empty where nothing says how they hang on the graph."""
+        found = partial(self._own_weights, rows, adjacency)
+        for links in self.links:
+            found = partial(links.rows_of, self.features.columns(rows), found)
+        return found()
+
+    def _own_weights(self, rows: Any, adjacency: Any) -> sp.csr_array:
         n = self.graph.n_nodes
         if adjacency is not None:
             return self._weights_of_edges(adjacency, rows.shape[0])
-        if self.links is not None:
-            return self.links.rows_of(self.features.columns(rows))
         if self.bandwidth is None or self.degree is None:
             return sp.csr_array((rows.shape[0], n))
         extended = PointGraph(self.graph, self.bandwidth, self.degree, self.cut, self.rank, "pair", self.metric)

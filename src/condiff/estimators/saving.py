@@ -21,8 +21,9 @@ from condiff.diffusion import Diffusion
 from condiff.diffusion.readout import ReadOut
 from condiff.encoders import TableEncoder
 from condiff.errors import InvalidFileError, InvalidInputError
-from condiff.estimators.blended import Affine, Choice
+from condiff.estimators.choice import Choice
 from condiff.estimators.domain import Domain
+from condiff.estimators.recipe import Affine
 from condiff.estimators.state import Mismatch, check_state
 from condiff.files import atomic_folder, check_room, read_sealed, reason, refusing, sha256, write_sealed
 from condiff.model import COIN, Head

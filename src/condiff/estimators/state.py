@@ -326,15 +326,30 @@ def _domain(value: Any, name: str, sizes: Sizes) -> None:
 
 
 def _links(value: Any, name: str, sizes: Sizes) -> None:
+    """What was mixed into the graph."""
+    kinds = {"leaves": _leaves, "near": _alike, "answers": _alike}
+    if (
+        not isinstance(value, dict)
+        or not isinstance(value.get("mix"), dict)
+        or not isinstance(value.get("parts"), dict)
+    ):
+        raise Mismatch(f"{name} is {_shown(value)}, not a mix and its parts")
+    mix, parts = value["mix"], value["parts"]
+    if not mix or set(mix) - set(parts) - {"own"} or set(parts) - set(mix) or set(parts) - set(kinds):
+        raise Mismatch(f"{name} mixes {_shown(list(mix))} from {_shown(list(parts))}")
+    record({part: number(0, 1) for part in mix})(mix, f"{name}.mix", sizes)
+    record({part: kinds[part] for part in parts})(parts, f"{name}.parts", sizes)
+
+
+def _leaves(value: Any, name: str, sizes: Sizes) -> None:
     """The trees that join new points to a graph of shared leaves."""
-    most = max(sizes["nodes"], _MOST_NEIGHBOURS)
     record(
         {
             "trees": _base(_DEEPEST),
             "cells": _forest(sizes["seen"], 1),
             "leaves": array("i8", "nodes", "pairs of trees"),
             "degree": array("f8", "nodes", low=0),
-            "n_neighbors": whole(1, most),
+            "n_neighbors": whole(1, max(sizes["nodes"], _MOST_NEIGHBOURS)),
         }
     )(value, name, sizes)
     roots = [len(value["cells"]["roots"]), len(value["trees"].get("forest", {"roots": []})["roots"])]
@@ -342,9 +357,24 @@ def _links(value: Any, name: str, sizes: Sizes) -> None:
         raise Mismatch(f"{name} pairs {roots[1]} trees with {roots[0]}")
 
 
+def _alike(value: Any, name: str, sizes: Sizes) -> None:
+    """What joins new points to those of which the same is said."""
+    based = isinstance(value, dict) and value.get("base") is not None
+    record(
+        {
+            "base": maybe(_base()),
+            "points": array("f8", "nodes", "outputs" if based else "seen"),
+            "bandwidth": array("f8", "nodes", low=0),
+            "degree": array("f8", "nodes", low=0),
+            "n_neighbors": whole(1, "nodes"),
+            "bandwidth_rank": whole(1, "nodes"),
+        }
+    )(value, name, sizes)
+
+
 _CANDIDATE = record(
     {
-        "graph": one_of("none", "trees", "near", "given"),
+        "graph": one_of("none", "near", "given", "leaves", "answers", "mixed"),
         "layers": whole(0),
         "gain": number(finite=False),
         "error": number(finite=False),
@@ -422,7 +452,7 @@ def _coin(classifies: bool) -> Check:
 
     def check(value: Any, name: str, sizes: Sizes) -> None:
         parts(value, name, sizes)
-        maybe(_links)(value["_domain"]["links"], "_domain.links", sizes)
+        each(_links, 2)(value["_domain"]["links"], "_domain.links", sizes)
         if sizes["outputs"] < (2 if classifies else 1) or not sizes["items"] or not sizes["rows"]:
             raise Mismatch("record_ has no answers")
         networks, based, read = (value[part] for part in ("models_", "base_", "readout_"))
