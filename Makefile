@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 PYTHON ?= python3
 PINS := pyproject.toml constraints.txt
 
-.PHONY: demo test test-portable torture audit browser lint docs package bench clean help
+.PHONY: demo test test-portable torture audit lock browser lint docs package bench clean help
 .DEFAULT_GOAL := help
 
 help:  ## Show this list.
@@ -27,9 +27,11 @@ MINUTES ?= 60
 torture: $(VENV)/ready-dev  ## Hostile files, kills, full disks, bad inputs: an hour on two cores; counts in results/robustness.
 	$(BIN)/python -m tests.robustness.torture --jobs $(JOBS) --minutes $(MINUTES)
 
-# A constraints file cannot carry hashes; what is installed can be compared with what an index says of it.
 audit: $(VENV)/ready-dev  ## Known vulnerabilities of what is installed, where the index answers; a bill of materials in build/.
 	.ci/audit $(BIN)/python
+
+lock: $(VENV)/ready-dev  ## The pinned versions with the hashes of their archives, for this machine, in build/.
+	.ci/lock $(BIN)/python
 
 # Debian's Chromium where there is none yet; the tests say so and are skipped where it cannot be had.
 browser: $(VENV)/ready-dev  ## Run the tests of the pages in a real browser, which is installed if need be.

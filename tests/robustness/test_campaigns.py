@@ -68,6 +68,7 @@ def test_a_campaign_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest
         worker.next = worker.stop
 
     monkeypatch.setattr(torture.Worker, "work", work)
+    monkeypatch.setattr(torture, "CHUNK", 100)
     wanted = {"model": 250, "data": 100}
     assert torture.torture(tmp_path, 1, 0.0, wanted) == {}
     first = torture.torture(tmp_path, 1, 1.0, {"model": 100})

@@ -1,6 +1,6 @@
 """The campaign: python -m tests.robustness.torture [--jobs 2] [--minutes 60]; see docs/security.md.
 
-Workers under a limit on memory and time try numbered cases; what they found is kept after every hundred, so that a
+Workers under a limit on memory and time try numbered cases; what they found is kept after every few hundred, so that a
 campaign that was stopped goes on where it was. ``--case model 1234`` repeats one case here, with its traceback.
 """
 
@@ -27,7 +27,7 @@ from condiff.files import write_text
 ROOT = Path(__file__).parents[2]
 #: How many cases each campaign is to have, and how many are tried by one process.
 WANTED = {"model": 10_000, "data": 10_000, "kill": 1_500, "input": 450}
-CHUNK = 100
+CHUNK = 250
 #: Seconds that a case may take, and a worker until its first case.
 LIMIT, START = 30.0, 180.0
 
@@ -114,6 +114,24 @@ class Record:
             }
             write_text(self.path, json.dumps(self.chunks, indent=1) + "\n")
 
+    def gaps(self, name: str, cases: int) -> list[tuple[int, int]]:
+        """What has not been tried of the first so many cases, in pieces for one process."""
+        tried = {
+            number
+            for key, chunk in self.chunks.items()
+            if key.rpartition("-")[0] == name
+            for number in range(int(key.rpartition("-")[2]), int(key.rpartition("-")[2]) + chunk["cases"])
+        }
+        found: list[tuple[int, int]] = []
+        for number in range(cases):
+            if number in tried:
+                continue
+            if found and found[-1][1] == number and number - found[-1][0] < CHUNK:
+                found[-1] = found[-1][0], number + 1
+            else:
+                found.append((number, number + 1))
+        return found
+
     def summary(self) -> dict[str, Any]:
         """Counts by campaign."""
         found: dict[str, Any] = {}
@@ -133,10 +151,9 @@ class Record:
 def torture(out: Path, jobs: int, minutes: float, wanted: dict[str, int]) -> dict[str, Any]:
     """Try what has not been tried yet, for so many minutes at most; returns the counts of everything so far."""
     record = Record(out / "cases.json")
-    todo = [(name, start) for name, cases in wanted.items() for start in range(0, cases, CHUNK)]
+    todo = [(name, *chunk) for name, cases in wanted.items() for chunk in record.gaps(name, cases)]
     # Campaigns take turns, so that one that is stopped early has seen something of each.
     todo.sort(key=lambda each: each[1] / wanted[each[0]])
-    todo = [(name, start) for name, start in todo if f"{name}-{start}" not in record.chunks]
     end, lock = time.monotonic() + 60 * minutes, threading.Lock()
 
     def go() -> None:
@@ -144,8 +161,8 @@ def torture(out: Path, jobs: int, minutes: float, wanted: dict[str, int]) -> dic
             with lock:
                 if not todo:
                     return
-                name, start = todo.pop(0)
-            began, worker = time.monotonic(), Worker(name, start, min(start + CHUNK, wanted[name]))
+                name, start, stop = todo.pop(0)
+            began, worker = time.monotonic(), Worker(name, start, stop)
             worker.work()
             record.keep(worker, start, time.monotonic() - began)
             print(f"{name} {start} to {worker.stop - 1}: {dict(worker.counts)}", file=sys.stderr, flush=True)
