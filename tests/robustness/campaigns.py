@@ -163,7 +163,7 @@ class Models(Campaign):
         else:
             arrays = load(files["arrays.safetensors"])
             for _ in range(random.choice((1, 1, 2))):
-                name = random.choice(list(arrays))
+                name = random.choice(sorted(arrays))  # safetensors gives them in any order
                 arrays[name] = change.array_of(random, arrays[name])
                 if random.random() < 0.5:
                     _reshape(description, name, list(arrays[name].shape))

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from condiff.errors import InvalidFileError, InvalidInputError
+from condiff.files import refusing
 from condiff.graph import Graph
 
 #: Edges in one block.
@@ -141,11 +142,9 @@ class EdgeFile:
 
 def open_array(path: Path) -> NDArray[Any]:
     """Memory-map an NPY file; pickled ones are not read."""
-    try:
+    with refusing(path, "a readable NPY array", "write it again"):
         # Copy on write: torch takes only arrays that it may write to, and the file stays as it is.
         array: NDArray[Any] = np.load(path, mmap_mode="c", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise InvalidFileError(f"{path} cannot be read as an NPY array ({error})") from error
     if not isinstance(array, np.ndarray):
         raise InvalidFileError(f"{path} holds several arrays; give an .npy file")
     return array

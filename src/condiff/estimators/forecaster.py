@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from condiff.errors import InvalidInputError
 from condiff.estimators.saving import Saveable
-from condiff.estimators.state import MOST_LAYERS
+from condiff.estimators.state import check_reach
 from condiff.graph import DenseLaplacian, Graph
 from condiff.graph.batch import directed_laplacians
 from condiff.model import COIN
@@ -298,14 +298,16 @@ class PanelForecaster(Saveable):
 
     def _state(self) -> dict[str, Any]:
         values, graph = self._last
+        check_reach(int(self.layers), float(self.strength), graph.weights)
         networks = [{k: v.numpy() for k, v in m.convection.state_dict().items()} for m in self.models_]
         return self._fitted() | {"models_": networks, "_last": {"values": values, "graph": graph.weights}}
 
     def _restore(self, state: dict[str, Any]) -> None:
         last, networks = state.pop("_last"), state.pop("models_")
         self._last = last["values"], Graph.of(last["graph"])
-        if len(last["values"]) > self.lags or self.layers > MOST_LAYERS:
-            raise InvalidInputError(f"{len(last['values'])} days or {self.layers} layers are too many")
+        if len(last["values"]) > self.lags:
+            raise InvalidInputError(f"there are {len(last['values'])} recent days for {self.lags} lags")
+        check_reach(self.layers, self.strength, last["graph"])
         self.models_ = [self._network(0) for _ in networks]
         for model, arrays in zip(self.models_, networks, strict=True):
             model.convection.load_state_dict({name: torch.as_tensor(value) for name, value in arrays.items()})

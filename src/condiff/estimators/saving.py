@@ -194,8 +194,9 @@ class Saveable(BaseEstimator):  # type: ignore[misc]
         params = self._saved_params()
         if not isinstance(params["random_state"], int | np.integer | None):
             params["random_state"] = None  # a generator has moved on since; the fit is not repeated on loading
-        state, kind, arrays = self._state(), type(self).__name__, dict[str, NDArray[Any]]()
+        kind, arrays = type(self).__name__, dict[str, NDArray[Any]]()
         try:  # what cannot be loaded is not saved
+            state = self._state()
             check_state(kind, _decode(_encode(state, "state", arrays), arrays))
         except Mismatch as error:
             raise InvalidInputError(f"this {kind} cannot be saved: {error}") from error

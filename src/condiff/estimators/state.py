@@ -21,7 +21,8 @@ Check: TypeAlias = Callable[[Any, str, Sizes], None]
 Bound: TypeAlias = int | float | str | None
 
 #: More layers than this take minutes to answer for a few rows, and a file that asks for a billion would never end.
-MOST_LAYERS = 100_000
+#: Solvers without layers take as long for this reach, the diffusion's time times the largest degree.
+MOST_LAYERS = MOST_REACH = 100_000
 _MOST_NETWORKS, _MOST_NEIGHBOURS, _DEEPEST = 10_000, 1000, 4
 
 
@@ -34,6 +35,13 @@ def check_state(kind: str, state: Any) -> None:
     if kind not in _KINDS:
         raise Mismatch(f"a {kind!r} is not known")
     _KINDS[kind](state, "", {})
+
+
+def check_reach(layers: int, strength: float, weights: Any) -> None:
+    """Raise where a diffusion over a graph would take as good as forever."""
+    degree = float(np.asarray(weights.sum(axis=1)).max(initial=0.0))
+    if layers > MOST_LAYERS or not layers * strength * degree <= MOST_REACH:
+        raise Mismatch(f"{_shown(layers)} layers of the strength {strength:.3g} are more than can be waited for")
 
 
 # ---- kinds of values --------------------------------------------------------------------------------------------
@@ -455,6 +463,7 @@ def _coin(classifies: bool) -> Check:
         each(_links, 2)(value["_domain"]["links"], "_domain.links", sizes)
         if sizes["outputs"] < (2 if classifies else 1) or not sizes["items"] or not sizes["rows"]:
             raise Mismatch("record_ has no answers")
+        check_reach(value["layers_"], value["strength_"], value["_domain"]["weights"])
         networks, based, read = (value[part] for part in ("models_", "base_", "readout_"))
         if (based is None) != (read is None) or (based is None) != bool(networks):
             raise Mismatch("base_, readout_ and models_ do not go together")
