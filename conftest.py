@@ -63,7 +63,8 @@ def own_folder(tmp_path_factory):
         writer.writerow(["flower_id", "sepal_length", "sepal_width", "petal_length", "petal_width", "species"])
         for number, (row, label) in enumerate(zip(X, y, strict=True)):
             writer.writerow([f"flower-{number}", *row, names[label] if number % 8 == 0 or number == 1 else ""])
-    shutil.copy(Path(__file__).parent / "docs" / "tutorials" / "elements.csv", folder)
+    for name in ("elements.csv", "tickets.csv"):
+        shutil.copy(Path(__file__).parent / "docs" / "tutorials" / name, folder)
     os.chdir(folder)
     yield
     os.chdir(before)
