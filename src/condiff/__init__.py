@@ -19,6 +19,7 @@ __all__ = [
     "diffusion_time",
     "kernel_graph",
     "load",
+    "read_graph",
 ]
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from condiff.estimators import COINClassifier, COINRegressor, PanelForecaster, load
     from condiff.graph import Graph, kernel_graph
     from condiff.model import COIN
+    from condiff.readers.graph_file import read_graph
 
 # torch and scikit-learn take seconds to import: a name brings its package only when it is used.
 _HOMES = {
@@ -33,6 +35,7 @@ _HOMES = {
     "condiff.estimators": ("COINClassifier", "COINRegressor", "PanelForecaster", "load"),
     "condiff.diffusion": ("Certificate", "Diffusion", "certify", "diffusion_time"),
     "condiff.graph": ("Graph", "kernel_graph"),
+    "condiff.readers.graph_file": ("read_graph",),
 }
 
 

@@ -18,7 +18,7 @@ from condiff.files import write_text
 
 def command(
     targets: Annotated[
-        list[str], typer.Argument(metavar="TARGET...", help="cora, citeseer, pubmed; GRAPH.npz or a folder.")
+        list[str], typer.Argument(metavar="TARGET...", help="cora, citeseer, pubmed; or a graph file or folder.")
     ],
     layers: Annotated[str, typer.Option(metavar="K,K,...", help="Numbers of diffusion layers.")] = "20,40",
     strength: Annotated[

@@ -40,7 +40,8 @@ def shard(
     out: Annotated[Path, typer.Argument(metavar="SHARDS", help="Folder to write; existing shards are replaced.")],
     ranks: Annotated[int, typer.Option(min=1, help="How many processes will share the work.")],
     graph: Annotated[
-        str | None, typer.Option(metavar="NAME|FILE", help="cora, citeseer, pubmed, GRAPH.npz or a folder of tables.")
+        str | None,
+        typer.Option(metavar="NAME|FILE", help="cora, citeseer, pubmed, a graph file, or a folder of tables."),
     ] = None,
     edges: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Or: an NPY edge list, (2, m) or (m, 2), read in blocks.")

@@ -165,9 +165,9 @@ def command(
     if edge_file is not None:
         if graph not in (None, "precomputed"):
             raise InvalidInputError(f"--graph {graph} and edges exclude each other: leave one of them out")
-        from condiff.readers.graph_folder import read_edges
+        from condiff.readers.graph_file import read_links
 
-        adjacency = read_edges(edge_file, row_index(table, ids), Path(table.source).name)
+        adjacency = read_links(edge_file, row_index(table, ids), Path(table.source).name)
         options["graph"] = "precomputed"
 
     # Here the input is understood; what comes now takes its time.

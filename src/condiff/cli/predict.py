@@ -193,10 +193,10 @@ def _ranges(
 
 def _edges_to_known(path: Path, place: dict[str, int], new: list[str], notes: list[str]) -> sp.csr_array:
     """Weights of the edges from new rows to training rows."""
-    from condiff.readers.graph_folder import read_edges
+    from condiff.readers.graph_file import read_links
 
     everyone = {name: number for number, name in enumerate([*place, *new])}
-    weights = read_edges(path, everyone, "the table or the model")[len(place) :]
+    weights = read_links(path, everyone, "the table or the model")[len(place) :]
     between = int(weights[:, len(place) :].nnz) // 2
     if between:
         notes.append(f"edges between new rows are left out ({between}): answers come from fitted rows")

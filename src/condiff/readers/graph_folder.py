@@ -44,8 +44,8 @@ def load_graph_folder(path: Path | str, *, needs_features: bool = True) -> NodeD
         if not file.is_file():
             raise InvalidFileError(f"{path} has no {file.name}: a graph's folder holds nodes.csv and edges.csv")
     index, labels, features = _read_nodes(nodes, needs_features)
-    codes, names = _classes(labels)
-    return NodeDataset(path.resolve().name, read_edges(edges, index), features, codes, names)
+    codes, names = classes_of(labels)
+    return NodeDataset(path.resolve().name, read_edges(edges, index), features, codes, names, tuple(index))
 
 
 def save_graph_folder(dataset: NodeDataset, path: Path | str) -> None:
@@ -119,7 +119,8 @@ def _numbers(path: Path, line: int, names: list[str], cells: list[str]) -> NDArr
     return values
 
 
-def _classes(labels: list[str]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+def classes_of(labels: list[str]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Codes and names of classes, sorted, as numbers if all are numbers; an empty label has the code -1."""
     names = sorted(set(labels) - {""})
     if all(as_number(name) is not None for name in names):
         names.sort(key=float)

@@ -28,6 +28,8 @@ class NodeDataset:
         (n,) classes counted from 0; -1 where a node has no label.
     class_names
         The names of the classes, in their order; empty where they have only numbers.
+    node_names
+        The names of the nodes, in their order; empty where they have only numbers.
     """
 
     name: str
@@ -35,6 +37,7 @@ class NodeDataset:
     features: sp.csr_array
     labels: NDArray[np.int64]
     class_names: tuple[str, ...] = ()
+    node_names: tuple[str, ...] = ()
 
     @property
     def n_nodes(self) -> int:
@@ -79,6 +82,7 @@ def subgraph(dataset: NodeDataset, nodes: NDArray[np.int64]) -> NodeDataset:
         adjacency=dataset.adjacency[nodes][:, nodes],
         features=dataset.features[nodes],
         labels=dataset.labels[nodes],
+        node_names=tuple(dataset.node_names[node] for node in nodes) if dataset.node_names else (),
     )
 
 

@@ -1,12 +1,20 @@
-"""Graphs in the common benchmark format: one ``.npz`` with the CSR parts of adjacency and attributes.
+"""Graphs in an ``.npz`` file, in any of the layouts that benchmarks use, found by the names of its arrays.
 
-Keys: ``adj_data adj_indices adj_indptr adj_shape``; ``attr_data attr_indices attr_indptr attr_shape`` or a dense
-``attr_matrix``; optionally ``labels``. Other keys are left unread, and pickled ones are never opened.
+========== =======================================================================================================
+adjacency  CSR parts ``adj_data adj_indices adj_indptr adj_shape`` (or ``adj_matrix.data`` ...), a square
+           ``adj_matrix``, or a list of ``edges`` or ``edge_index`` with perhaps ``edge_weight``
+features   CSR parts ``attr_data`` ... (or ``node_attr.data`` ...), or dense: ``attr_matrix``, ``node_attr``,
+           ``node_features``, ``features``, ``x``
+labels     ``labels``, ``node_label``, ``node_labels``, ``label``, ``y``; may be left out
+========== =======================================================================================================
+
+Other keys are left unread, and pickled ones are never opened.
 """
 
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +30,8 @@ from condiff.readers.node import NodeDataset, undirected
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+_ADJACENCY = ("adj_", "adj_matrix.", "adj_matrix_", "adjacency.", "adjacency_")
+_ATTRIBUTES = ("attr_", "attr_matrix.", "attr_matrix_", "node_attr.", "node_attr_", "node_features.", "features.")
 # Of a graph with fewer nodes than this: a class takes room whether it has members or not.
 _MOST_CLASSES = 1000
 
@@ -44,16 +54,30 @@ def load_npz_graph(path: Path | str, *, needs_features: bool = True) -> NodeData
             f"{path} is not an .npz file (a zip of arrays), or is cut off: save it anew with save_npz_graph"
         )
     with NpzArrays(path, "save it anew with save_npz_graph") as archive:
-        parts = _Parts(path, archive)
-        adjacency = parts.csr("adj")
-        n_nodes = adjacency.shape[0]
-        if adjacency.shape[1] != n_nodes:
-            parts.fail("adj_shape", f"is {adjacency.shape}, but an adjacency is square")
-        if adjacency.data.min(initial=0.0) < 0:
-            parts.fail("adj_data", "has negative weights; weights must be zero or more")
-        return NodeDataset(
-            path.stem, undirected(adjacency), _features(parts, n_nodes, needs_features), _labels(parts, n_nodes)
-        )
+        return graph_of_arrays(path, archive, needs_features=needs_features)
+
+
+def graph_of_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], *, needs_features: bool) -> NodeDataset:
+    """The graph of a file's arrays, by their names."""
+    parts = _Parts(path, arrays)
+    features_key, features = _features(parts, needs_features)
+    labels_key, labels = _labels(parts)
+    adjacency = _adjacency(parts, [each.shape[0] for each in (features, labels) if each is not None])
+    n_nodes = adjacency.shape[0]
+    if features is None:
+        features = sp.csr_array((n_nodes, 0), dtype=np.float64)
+    if features.shape[0] != n_nodes:
+        parts.fail(features_key, f"has {features.shape[0]} rows for {n_nodes} nodes")
+    if labels is None:
+        labels = np.full(n_nodes, -1, dtype=np.int64)
+    if labels.size != n_nodes:
+        parts.fail(labels_key, f"has {labels.size} entries for {n_nodes} nodes")
+    if labels.min(initial=0) < -1:
+        parts.fail(labels_key, "has entries below -1; classes count from 0, and -1 means no label")
+    most = max(n_nodes, _MOST_CLASSES)
+    if labels.max(initial=0) >= most:
+        parts.fail(labels_key, f"has the class {labels.max()}; classes count from 0, up to {most - 1} here")
+    return NodeDataset(path.stem, undirected(adjacency), features, labels)
 
 
 def save_npz_graph(dataset: NodeDataset, path: Path | str) -> None:
@@ -67,47 +91,79 @@ def save_npz_graph(dataset: NodeDataset, path: Path | str) -> None:
         np.savez_compressed(stream, **arrays)
 
 
-def _features(parts: _Parts, n_nodes: int, needed: bool) -> sp.csr_array:
-    if "attr_matrix" in parts:
-        key, features = "attr_matrix", sp.csr_array(parts.numbers("attr_matrix", dimensions=2))
-    elif "attr_data" in parts or needed:
-        key, features = "attr_shape", parts.csr("attr")
+def _adjacency(parts: _Parts, known: list[int]) -> sp.csr_array:
+    """The adjacency, with as many nodes as ``known`` says where a list of edges does not."""
+    prefix = parts.first(f"{prefix}data" for prefix in _ADJACENCY)
+    dense, pairs = parts.first(("adj_matrix", "adjacency", "adj")), parts.first(("edges", "edge_index"))
+    if prefix is not None or (dense is None and pairs is None):
+        key = (prefix or "adj_data").removesuffix("data")
+        found, shape = parts.csr(key), f"{key}shape"
+    elif dense is not None:
+        key, shape = dense, dense
+        found = sp.csr_array(parts.numbers(dense, dimensions=2))
     else:
-        return sp.csr_array((n_nodes, 0), dtype=np.float64)
-    if features.shape[0] != n_nodes:
-        parts.fail(key, f"has {features.shape[0]} rows for {n_nodes} nodes")
-    return features
+        assert pairs is not None
+        return _of_edges(parts, pairs, known)
+    if found.shape[0] != found.shape[1]:
+        parts.fail(shape, f"is {found.shape}, but an adjacency is square")
+    if found.data.min(initial=0.0) < 0:
+        parts.fail(f"{key}data" if key != shape else key, "has negative weights; weights must be zero or more")
+    return found
 
 
-def _labels(parts: _Parts, n_nodes: int) -> NDArray[np.int64]:
-    if "labels" not in parts:
-        return np.full(n_nodes, -1, dtype=np.int64)
-    labels = parts.integers("labels")
-    if labels.size != n_nodes:
-        parts.fail("labels", f"has {labels.size} entries for {n_nodes} nodes")
-    if labels.min(initial=0) < -1:
-        parts.fail("labels", "has entries below -1; classes count from 0, and -1 means no label")
-    most = max(n_nodes, _MOST_CLASSES)
-    if labels.max(initial=0) >= most:
-        parts.fail("labels", f"has the class {labels.max()}; classes count from 0, up to {most - 1} here")
-    return labels
+def _of_edges(parts: _Parts, key: str, known: list[int]) -> sp.csr_array:
+    pairs = parts.integers(key, dimensions=2)
+    # Two edges are two by two either way; edge_index is known to have a row for each end.
+    if pairs.shape[0] == 2 and (pairs.shape[1] != 2 or key == "edge_index"):
+        pairs = pairs.T
+    if pairs.shape[1] != 2:
+        parts.fail(key, f"has the shape {pairs.shape}, but an edge has two ends")
+    weight = parts.first(("edge_weight", "edge_weights"))
+    weights = np.ones(len(pairs)) if weight is None else parts.numbers(weight)
+    if len(weights) != len(pairs) or weights.min(initial=0.0) < 0:
+        parts.fail(str(weight), f"must have a weight of zero or more for each of {len(pairs)} edges")
+    n_nodes = known[0] if known else int(pairs.max(initial=-1)) + 1
+    if pairs.size and not 0 <= pairs.min() <= pairs.max() < n_nodes:
+        parts.fail(key, f"must be in 0 .. {n_nodes - 1}, but reach from {pairs.min()} to {pairs.max()}")
+    check_room(f"{parts.path}: {key}", 8 * n_nodes, "correct it")
+    # The larger weight of an edge that is listed twice, not their sum.
+    order = np.lexsort((-weights, pairs[:, 1], pairs[:, 0]))
+    ends, first = np.unique(pairs[order], axis=0, return_index=True)
+    return sp.csr_array((weights[order][first], (ends[:, 0], ends[:, 1])), shape=(n_nodes, n_nodes))
+
+
+def _features(parts: _Parts, needed: bool) -> tuple[str, sp.csr_array | None]:
+    dense = parts.first(("attr_matrix", "node_attr", "node_features", "features", "x"))
+    if dense is not None:
+        return dense, sp.csr_array(parts.numbers(dense, dimensions=2))
+    data = parts.first(f"{prefix}data" for prefix in _ATTRIBUTES)
+    if data is None and not needed:
+        return "", None
+    prefix = (data or "attr_data").removesuffix("data")
+    return f"{prefix}shape", parts.csr(prefix)
+
+
+def _labels(parts: _Parts) -> tuple[str, NDArray[np.int64] | None]:
+    key = parts.first(("labels", "node_label", "node_labels", "label", "y"))
+    return ("", None) if key is None else (key, parts.integers(key))
 
 
 class _Parts:
     """The arrays of one file, each checked as it is read."""
 
-    def __init__(self, path: Path, archive: NpzArrays) -> None:
+    def __init__(self, path: Path, archive: Mapping[str, NDArray[Any]]) -> None:
         self.path, self.archive = path, archive
 
-    def __contains__(self, key: str) -> bool:
-        return key in self.archive
+    def first(self, keys: Iterable[str]) -> str | None:
+        """The first of these names that the file has."""
+        return next((key for key in keys if key in self.archive), None)
 
     def fail(self, key: str, problem: str) -> None:
         raise InvalidFileError(f"{self.path}: {key} {problem}")
 
     def read(self, key: str) -> NDArray[Any]:
         if key not in self.archive:
-            also = " (or a dense attr_matrix)" if key.startswith("attr") else ""
+            also = {"attr_data": " (or a dense attr_matrix)", "adj_data": " (or edges)"}.get(key, "")
             raise InvalidFileError(
                 f"{self.path}: {key}{also} is missing; the file has {listed(list(self.archive), 12) or 'no arrays'}"
             )
@@ -122,27 +178,27 @@ class _Parts:
             self.fail(key, "has NaN or infinite entries")
         return values
 
-    def integers(self, key: str) -> NDArray[np.int64]:
+    def integers(self, key: str, dimensions: int = 1) -> NDArray[np.int64]:
         array = self.read(key)
-        if array.ndim != 1 or array.dtype.kind not in "iu":
-            self.fail(key, f"must hold whole numbers in 1 dimension, not {array.dtype} in {array.ndim}")
+        if array.ndim != dimensions or array.dtype.kind not in "iu":
+            self.fail(key, f"must hold whole numbers in {dimensions} dimension(s), not {array.dtype} in {array.ndim}")
         return array.astype(np.int64)
 
     def csr(self, prefix: str) -> sp.csr_array:
-        data, indices = self.numbers(f"{prefix}_data"), self.integers(f"{prefix}_indices")
-        indptr, shape = self.integers(f"{prefix}_indptr"), self.integers(f"{prefix}_shape")
+        data, indices = self.numbers(f"{prefix}data"), self.integers(f"{prefix}indices")
+        indptr, shape = self.integers(f"{prefix}indptr"), self.integers(f"{prefix}shape")
         if shape.size != 2 or shape.min() < 0:
-            self.fail(f"{prefix}_shape", f"must be two sizes, not {shape.tolist()}")
+            self.fail(f"{prefix}shape", f"must be two sizes, not {shape.tolist()}")
         rows, columns = (int(size) for size in shape)
-        check_room(f"{self.path}: {prefix}_shape", 8 * columns, "correct it")
+        check_room(f"{self.path}: {prefix}shape", 8 * columns, "correct it")
         if indptr.size != rows + 1 or indptr[0] != 0 or (np.diff(indptr) < 0).any():
-            self.fail(f"{prefix}_indptr", f"must hold {rows + 1} ascending offsets from 0, for {rows} rows")
+            self.fail(f"{prefix}indptr", f"must hold {rows + 1} ascending offsets from 0, for {rows} rows")
         if not indptr[-1] == indices.size == data.size:
             sizes = f"{indices.size} indices, {data.size} values and a last offset of {indptr[-1]}"
-            self.fail(f"{prefix}_data", f"does not fit {prefix}_indices and {prefix}_indptr: {sizes}")
+            self.fail(f"{prefix}data", f"does not fit {prefix}indices and {prefix}indptr: {sizes}")
         if indices.size and not 0 <= indices.min() <= indices.max() < columns:
             self.fail(
-                f"{prefix}_indices", f"must be in 0 .. {columns - 1}, but reach from {indices.min()} to {indices.max()}"
+                f"{prefix}indices", f"must be in 0 .. {columns - 1}, but reach from {indices.min()} to {indices.max()}"
             )
         matrix = sp.csr_array((data, indices, indptr), shape=(rows, columns))
         matrix.sum_duplicates()

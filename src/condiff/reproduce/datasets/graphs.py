@@ -6,9 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from condiff.errors import InvalidInputError, did_you_mean
-from condiff.readers.graph_folder import load_graph_folder
+from condiff.readers.graph_file import KINDS, read_graph
 from condiff.readers.node import NodeDataset
-from condiff.readers.npz_graph import load_npz_graph
 from condiff.reproduce.datasets import planetoid
 
 #: The graphs that have a name, and what loads each: a new one is one file with its loader and one line here.
@@ -16,7 +15,7 @@ GRAPHS: dict[str, Callable[[str], NodeDataset]] = dict.fromkeys(planetoid.NAMES,
 
 
 def load_graph(source: str, *, needs_features: bool = True) -> NodeDataset:
-    """Load a graph of :data:`GRAPHS`, an ``.npz`` file, or a folder with nodes.csv and edges.csv.
+    """Load a graph of :data:`GRAPHS`, or whatever :func:`read_graph` reads.
 
     Parameters
     ----------
@@ -27,13 +26,7 @@ def load_graph(source: str, *, needs_features: bool = True) -> NodeDataset:
     """
     if source in GRAPHS:
         return GRAPHS[source](source)
-    path = Path(source)
-    if path.is_dir():
-        return load_graph_folder(path, needs_features=needs_features)
-    if path.suffix.lower() == ".npz":
-        return load_npz_graph(path, needs_features=needs_features)
+    if Path(source).exists() or Path(source).suffix:
+        return read_graph(source, needs_features=needs_features)
     hint = did_you_mean(source, GRAPHS)
-    raise InvalidInputError(
-        f"{source!r} is no graph{hint}: give {', '.join(GRAPHS)}, an .npz file, or a folder with nodes.csv "
-        "and edges.csv"
-    )
+    raise InvalidInputError(f"{source!r} is no graph{hint}: give {', '.join(GRAPHS)}, {KINDS}")

@@ -115,7 +115,7 @@ class NodeOptions(Options):
     """The options of ``condiff reproduce node``."""
 
     targets: tuple[str, ...] = option(
-        help="cora, citeseer, pubmed; GRAPH.npz, or a folder with edges.csv and nodes.csv.",
+        help="cora, citeseer, pubmed; or a graph file (.npz, .mtx, .graphml, .pt, edges) or folder.",
         metavar="GRAPH...",
         argument=True,
     )

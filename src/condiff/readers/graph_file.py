@@ -1,0 +1,235 @@
+"""A user's graph, by what its file holds: NPZ, Matrix Market, GraphML, tensors, a list of edges, or a folder of CSV."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from condiff.errors import InvalidFileError, InvalidInputError
+from condiff.files import check_room, refusing
+from condiff.readers.cells import as_number
+from condiff.readers.graph_folder import classes_of, load_graph_folder, read_edges
+from condiff.readers.node import NodeDataset, undirected
+from condiff.readers.npz_graph import graph_of_arrays, load_npz_graph
+
+#: What can be read, for messages.
+KINDS = (
+    "an .npz file, a Matrix Market (.mtx) or GraphML file, tensors (.pt, .safetensors), a list of edges, or a folder "
+    "with nodes.csv and edges.csv"
+)
+_COMMENTS = ("#", "%", "//")
+_LABELS = ("label", "class", "target", "y")
+
+
+def read_graph(path: Path | str, *, needs_features: bool = False) -> NodeDataset:
+    """Read a graph; it becomes undirected and loses its self-loops.
+
+    Parameters
+    ----------
+    path
+        A file, whose kind is seen from what it holds and not from its name, or a folder.
+    needs_features
+        Whether a graph whose nodes have no features is an error; if not, it gets features of width 0.
+
+    Returns
+    -------
+    NodeDataset
+        ``adjacency``, ``features``, ``labels`` (-1 where there is none), and ``node_names`` where nodes have names.
+    """
+    path = Path(path)
+    if path.is_dir():
+        return load_graph_folder(path, needs_features=needs_features)
+    if not path.is_file():
+        raise InvalidFileError(f"{path}: no such file; give {KINDS}")
+    with path.open("rb") as stream:
+        start = stream.read(4096)
+    text = start.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if zipfile.is_zipfile(path) or path.suffix.lower() == ".npz":
+        tensors = zipfile.is_zipfile(path) and _has_tensors(path)
+        found = _tensors(path, needs_features) if tensors else load_npz_graph(path, needs_features=needs_features)
+    elif text.startswith(b"%%matrixmarket"):
+        found = _matrix_market(path)
+    elif text.startswith((b"<?xml", b"<graphml")):
+        found = _graphml(path)
+    elif start[8:9] == b"{":
+        found = _safetensors(path, needs_features)
+    elif b"\0" in start:
+        raise InvalidFileError(f"{path} is no graph that can be read: give {KINDS}")
+    else:
+        found = _edge_list(path)
+    if needs_features and not found.n_features:
+        raise InvalidFileError(
+            f"{path} has a graph without features: give a folder with nodes.csv and edges.csv instead"
+        )
+    return found
+
+
+def _has_tensors(path: Path) -> bool:
+    with refusing(path, "a readable archive", "save it again"), zipfile.ZipFile(path) as archive:
+        return any(name.endswith("data.pkl") for name in archive.namelist())
+
+
+def _matrix_market(path: Path) -> NodeDataset:
+    from scipy.io import mminfo, mmread
+
+    with refusing(path, "a readable Matrix Market file", "write it again with scipy.io.mmwrite"):
+        rows, columns, entries, form, *_ = mminfo(path)
+        if rows != columns:
+            raise InvalidFileError(f"{path} is {rows} x {columns}, but an adjacency is square")
+        cells = rows * columns if form == "array" else 3 * entries + rows
+        check_room(path, 8 * cells, "save it in coordinate form", packed=path.stat().st_size)
+        matrix = sp.csr_array(mmread(path, spmatrix=False))
+    return _plain(path, matrix)
+
+
+def _plain(path: Path, matrix: Any, names: tuple[str, ...] = ()) -> NodeDataset:
+    """A graph without features and labels."""
+    if matrix.dtype.kind not in "biuf" or not np.isfinite(matrix.data).all() or matrix.data.min(initial=0) < 0:
+        raise InvalidFileError(
+            f"{path} has weights that are negative, infinite or no numbers: weights are zero or more"
+        )
+    n = matrix.shape[0]
+    empty, nobody = sp.csr_array((n, 0), dtype=np.float64), np.full(n, -1, dtype=np.int64)
+    return NodeDataset(path.stem, undirected(sp.csr_array(matrix, dtype=np.float64)), empty, nobody, node_names=names)
+
+
+def _graphml(path: Path) -> NodeDataset:
+    import networkx as nx
+
+    content = path.read_bytes()
+    if b"<!DOCTYPE" in content or b"<!ENTITY" in content:
+        raise InvalidFileError(f"{path} defines entities of its own, which a graph does not need: take them out")
+    with refusing(path, "a readable GraphML file", "write it again with networkx.write_graphml"):
+        graph = nx.read_graphml(io.BytesIO(content))
+        names = tuple(str(node) for node in graph)
+        place = {node: number for number, node in enumerate(graph)}
+        ends = [(place[a], place[b], float(weight)) for a, b, weight in graph.edges(data="weight", default=1.0)]
+        attributes = [dict(graph.nodes[node]) for node in graph]
+    found = _plain(path, _weighted(ends, len(names)), names)
+    keys = list(dict.fromkeys(itertools.chain.from_iterable(attributes)))
+    label = next((key for key in keys if key.lower() in _LABELS), None)
+    columns = [
+        key
+        for key in keys
+        if key != label
+        and all(isinstance(row.get(key, 0), int | float) and np.isfinite(row.get(key, 0)) for row in attributes)
+    ]
+    features = np.array([[float(row.get(key, 0)) for key in columns] for row in attributes]).reshape(len(names), -1)
+    codes, classes = classes_of(["" if label is None else str(row.get(label, "")) for row in attributes])
+    return NodeDataset(path.stem, found.adjacency, sp.csr_array(features), codes, classes, names)
+
+
+def _weighted(ends: list[tuple[int, int, float]], n_nodes: int) -> sp.csr_array:
+    """A matrix with the largest weight of every edge."""
+    table = np.array(ends, dtype=np.float64).reshape(-1, 3)
+    if not np.isfinite(table).all():
+        table[~np.isfinite(table)] = -1.0  # refused as a weight
+    pairs, place = np.unique(table[:, :2].astype(np.int64), axis=0, return_inverse=True)
+    largest = np.full(len(pairs), -np.inf)
+    np.maximum.at(largest, place.ravel(), table[:, 2])
+    return sp.csr_array((largest, (pairs[:, 0], pairs[:, 1])), shape=(n_nodes, n_nodes))
+
+
+def _tensors(path: Path, needs_features: bool) -> NodeDataset:
+    import torch
+
+    remedy = "save plain tensors, torch.save(data.to_dict(), file)"
+    with zipfile.ZipFile(path) as archive:
+        size = sum(info.file_size for info in archive.infolist())
+    check_room(path, size, remedy, packed=path.stat().st_size)
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # pickles fail in many ways, and this one is never opened as such
+        raise InvalidFileError(f"{path} holds Python objects, which are never loaded: {remedy}") from error
+    if not isinstance(content, dict):
+        raise InvalidFileError(f"{path} holds a {type(content).__name__}, not tensors by their names: {remedy}")
+    arrays = {
+        str(key): value.numpy()
+        for key, value in content.items()
+        if isinstance(value, torch.Tensor) and not value.is_sparse
+    }
+    return graph_of_arrays(path, arrays, needs_features=needs_features)
+
+
+def _safetensors(path: Path, needs_features: bool) -> NodeDataset:
+    from safetensors.numpy import load_file
+
+    with refusing(path, "a readable file of tensors", "save it again"):
+        check_room(path, path.stat().st_size, "read it on a larger machine")
+        arrays: Mapping[str, NDArray[Any]] = load_file(path)
+    return graph_of_arrays(path, arrays, needs_features=needs_features)
+
+
+def _edge_list(path: Path) -> NodeDataset:
+    """Lines of two names and perhaps a weight, between blanks, commas, semicolons or tabs; comments are left out."""
+    with refusing(path, "readable text", "save it as UTF-8"):
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    rows: list[tuple[int, list[str]]] = []
+    for number, line in enumerate(lines, 1):
+        if line.strip() and not line.lstrip().startswith(_COMMENTS):
+            rows.append((number, line.replace(",", " ").replace(";", " ").split()))
+    if rows and [cell.lower() for cell in rows[0][1][:2]] in (["source", "target"], ["from", "to"], ["src", "dst"]):
+        rows = rows[1:]
+    wrong = next((number for number, row in rows if len(row) not in (2, 3)), None)
+    if wrong is not None or not rows:
+        where = f"{path}, line {wrong}" if wrong else str(path)
+        raise InvalidFileError(
+            f"{where} is no list of edges (two names and perhaps a weight on each line): give {KINDS}"
+        )
+    ends: list[tuple[str, str, float]] = []
+    for number, row in rows:
+        weight = as_number(row[2]) if len(row) == 3 else 1.0
+        if weight is None or weight < 0:
+            raise InvalidFileError(
+                f"{path}, line {number}: the weight is {row[2]!r}: give a number that is not negative"
+            )
+        ends.append((row[0], row[1], weight))
+    names = list(dict.fromkeys(name for a, b, _ in ends for name in (a, b)))
+    if all(name.isdecimal() for name in names):
+        names.sort(key=int)
+    place = {name: number for number, name in enumerate(names)}
+    return _plain(path, _weighted([(place[a], place[b], w) for a, b, w in ends], len(names)), tuple(names))
+
+
+def read_links(path: Path, index: Mapping[str, int], nodes: str) -> sp.csr_array:
+    """Symmetric weights between nodes of known names, from a list of edges with a header or any graph file.
+
+    Parameters
+    ----------
+    path
+        A file with the columns ``source``, ``target`` and perhaps ``weight``; or any other graph, whose nodes have the
+        same names, or none and come in the same order.
+    index
+        The place of every node by its name.
+    nodes
+        What a message calls the file of the nodes.
+    """
+    if not path.is_file():
+        raise InvalidFileError(f"{path} does not exist, or is not a file: name a CSV file of edges")
+    with path.open("rb") as stream:
+        header = stream.readline(4096).lower()
+    if b"source" in header and b"target" in header:
+        return read_edges(path, index, nodes)
+    graph = read_graph(path)
+    if not graph.node_names:
+        if graph.n_nodes != len(index):
+            raise InvalidInputError(
+                f"{path} has {graph.n_nodes} nodes without names, but there are {len(index)} rows: give the nodes the "
+                "names of the rows, or as many as there are"
+            )
+        return graph.adjacency
+    unknown = next((name for name in graph.node_names if name not in index), None)
+    if unknown is not None:
+        raise InvalidFileError(f"{path}: there is no node {unknown!r} in {nodes}: add it there, or drop its edges")
+    place = np.array([index[name] for name in graph.node_names])
+    edges = graph.adjacency.tocoo()
+    rows, columns = edges.coords
+    return sp.csr_array((edges.data, (place[rows], place[columns])), shape=(len(index), len(index)))

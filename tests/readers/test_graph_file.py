@@ -1,0 +1,193 @@
+"""Graphs of every kind that people have, read by what a file holds."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse as sp
+import torch
+from safetensors.numpy import save_file
+
+import condiff
+from condiff.errors import InvalidFileError, InvalidInputError
+from condiff.readers.graph_file import read_graph, read_links
+
+# A path of three nodes: 0 - 1 - 2, with one weight of 2.
+PATH = np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 2.0], [0.0, 2.0, 0.0]])
+FEATURES = np.array([[1.0, 0.0], [0.0, 0.5], [0.0, 0.0]])
+LABELS = np.array([0, 1, -1])
+EDGES = np.array([[0, 1], [2, 1]])
+
+
+def parts(prefix: str, matrix: np.ndarray) -> dict[str, Any]:
+    csr = sp.csr_array(matrix)
+    return {f"{prefix}{part}": np.asarray(getattr(csr, part)) for part in ("data", "indices", "indptr", "shape")}
+
+
+LAYOUTS: dict[str, dict[str, Any]] = {
+    "csr": parts("adj_", PATH) | parts("attr_", FEATURES) | {"labels": LABELS},
+    "dotted": parts("adj_matrix.", PATH) | parts("node_attr.", FEATURES) | {"node_label": LABELS},
+    "dense": {"adj_matrix": PATH, "node_attr": FEATURES, "node_label": LABELS},
+    "edges": {"edges": EDGES, "edge_weight": np.array([1.0, 2.0]), "node_features": FEATURES, "node_labels": LABELS},
+    "edge_index": {"edge_index": EDGES.T, "edge_weight": np.array([1.0, 2.0]), "x": FEATURES, "y": LABELS},
+}
+
+
+def check(graph: Any) -> None:
+    np.testing.assert_array_equal(graph.adjacency.toarray(), PATH)
+    np.testing.assert_array_equal(graph.features.toarray(), FEATURES)
+    np.testing.assert_array_equal(graph.labels, LABELS)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layouts_of_npz_files(tmp_path: Path, layout: str) -> None:
+    np.savez(tmp_path / "graph.npz", **LAYOUTS[layout])
+    check(read_graph(tmp_path / "graph.npz", needs_features=True))
+    check(condiff.read_graph(str(tmp_path / "graph.npz")))
+
+
+def test_tensors(tmp_path: Path) -> None:
+    arrays = LAYOUTS["edge_index"]
+    save_file({key: np.ascontiguousarray(value) for key, value in arrays.items()}, tmp_path / "graph.safetensors")
+    check(read_graph(tmp_path / "graph.safetensors"))
+    torch.save(
+        {key: torch.as_tensor(np.ascontiguousarray(value)) for key, value in arrays.items()}, tmp_path / "graph.pt"
+    )
+    check(read_graph(tmp_path / "graph.pt"))
+
+
+class Hostile:
+    def __reduce__(self) -> Any:
+        return (Path.touch, (Path("opened"),))
+
+
+def test_pickles_are_never_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    torch.save({"x": Hostile()}, "graph.pt")
+    with pytest.raises(InvalidFileError, match=r"never loaded: save plain tensors, torch\.save\(data\.to_dict"):
+        read_graph("graph.pt")
+    np.savez("graph.npz", adj_matrix=np.array(Hostile(), dtype=object))
+    with pytest.raises(InvalidFileError, match="pickled Python objects"):
+        read_graph("graph.npz")
+    assert not Path("opened").exists()
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_matrix_market(tmp_path: Path, symmetric: bool) -> None:
+    matrix = sp.coo_array(PATH if symmetric else np.triu(PATH))
+    scipy.io.mmwrite(tmp_path / "graph.mtx", matrix, symmetry="symmetric" if symmetric else "general")
+    graph = read_graph(tmp_path / "graph.mtx")
+    np.testing.assert_array_equal(graph.adjacency.toarray(), PATH)
+    assert graph.n_features == graph.n_classes == 0
+    with pytest.raises(InvalidFileError, match="without features"):
+        read_graph(tmp_path / "graph.mtx", needs_features=True)
+
+
+def test_graphml_has_names_features_and_classes(tmp_path: Path) -> None:
+    graph = nx.Graph([("a", "b", {"weight": 1.0}), ("b", "c", {"weight": 2.0})])
+    for node, kind, values in zip("abc", ("red", "blue", ""), FEATURES.tolist(), strict=True):
+        graph.nodes[node].update({"class": kind, "first": values[0], "second": values[1], "remark": "text"})
+    nx.write_graphml(graph, tmp_path / "graph.graphml")
+    found = read_graph(tmp_path / "graph.graphml")
+    np.testing.assert_array_equal(found.adjacency.toarray(), PATH)
+    np.testing.assert_array_equal(found.features.toarray(), FEATURES)
+    assert found.node_names == ("a", "b", "c")
+    assert [found.class_names[code] if code >= 0 else "" for code in found.labels] == ["red", "blue", ""]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a b 1\nb c 2\n",
+        "# a comment\na,b,1\nb,c,2\nc,b,1.5\n",
+        "source;target;weight\na;b;1\nb;c;2\n",
+        "from\tto\na\tb\t1\nb\tc\t2\n",
+    ],
+)
+def test_lists_of_edges(tmp_path: Path, text: str) -> None:
+    (tmp_path / "graph.txt").write_text(text)
+    found = read_graph(tmp_path / "graph.txt")
+    np.testing.assert_array_equal(found.adjacency.toarray(), PATH)
+    assert found.node_names == ("a", "b", "c")
+
+
+def test_numbers_of_nodes_are_sorted_as_numbers(tmp_path: Path) -> None:
+    (tmp_path / "graph.txt").write_text("10 9\n9 2\n")
+    assert read_graph(tmp_path / "graph.txt").node_names == ("2", "9", "10")
+
+
+def damaged_zip() -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr("x/data.pkl", b"no pickle")
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"a b c d\n", "line 1 is no list of edges"),
+        (b"a b -1\n", "not negative"),
+        (b"a b x\n", "the weight is 'x'"),
+        (b"", "is no list of edges"),
+        (b"\x00\x01binary", "is no graph that can be read"),
+        (b"%%MatrixMarket matrix coordinate real general\n2 3 1\n1 1 1\n", "an adjacency is square"),
+        (b"%%MatrixMarket matrix array real general\n99999999 99999999\n1\n", "as no ordinary content does"),
+        (b"%%MatrixMarket matrix coordinate real general\n2 2 1\n9 9 1\n", "not a readable Matrix Market"),
+        (b"%%MatrixMarket matrix coordinate real general\n2 2 1\n1 2 -1\n", "negative, infinite"),
+        (b"<?xml version='1.0'?><!DOCTYPE x [<!ENTITY a 'b'>]><graphml/>", "entities of its own"),
+        (b"<?xml version='1.0'?><graphml><node></graphml>", "not a readable GraphML"),
+        (b"\x08\0\0\0\0\0\0\0{damaged", "not a readable file of tensors"),
+        (damaged_zip(), "holds Python objects"),
+    ],
+)
+def test_other_files_are_refused_in_one_line(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "graph").write_bytes(content)
+    with pytest.raises(InvalidFileError, match=message) as caught:
+        read_graph(tmp_path / "graph")
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 600
+
+
+@pytest.mark.parametrize(
+    ("layout", "message"),
+    [
+        ({"edges": np.zeros((3, 3), int)}, "an edge has two ends"),
+        ({"edges": EDGES, "labels": np.array([0, 1])}, "must be in 0 .. 1, but reach from 0 to 2"),
+        ({"edges": EDGES, "edge_weight": np.ones(3)}, "for each of 2 edges"),
+        ({"edges": EDGES.astype(float)}, "must hold whole numbers"),
+        ({"adj_matrix": PATH[:2]}, "an adjacency is square"),
+        ({"nothing": PATH}, r"adj_data \(or edges\) is missing"),
+    ],
+)
+def test_wrong_arrays_are_named(tmp_path: Path, layout: dict[str, Any], message: str) -> None:
+    np.savez(tmp_path / "graph.npz", **layout)
+    with pytest.raises(InvalidFileError, match=message):
+        read_graph(tmp_path / "graph.npz")
+
+
+def test_links_between_rows_of_a_table(tmp_path: Path) -> None:
+    index = {"c": 0, "b": 1, "a": 2}
+    turned = PATH[::-1, ::-1]
+    (tmp_path / "edges.csv").write_text("source,target,weight\na,b,1\nb,c,2\n")
+    (tmp_path / "edges.txt").write_text("a b 1\nb c 2\n")
+    for name in ("edges.csv", "edges.txt"):
+        np.testing.assert_array_equal(read_links(tmp_path / name, index, "the table").toarray(), turned)
+    scipy.io.mmwrite(tmp_path / "graph.mtx", sp.coo_array(PATH))
+    np.testing.assert_array_equal(read_links(tmp_path / "graph.mtx", index, "the table").toarray(), PATH)
+    with pytest.raises(InvalidInputError, match="3 nodes without names, but there are 2 rows"):
+        read_links(tmp_path / "graph.mtx", {"a": 0, "b": 1}, "the table")
+    with pytest.raises(InvalidFileError, match="no node 'c' in the table"):
+        read_links(tmp_path / "edges.txt", {"a": 0, "b": 1}, "the table")
+
+
+def test_a_path_that_is_not_there() -> None:
+    with pytest.raises(InvalidFileError, match="no such file; give an"):
+        read_graph("nowhere.mtx")
