@@ -2,6 +2,7 @@
 
 from condiff.uncertainty.blocks import carried
 from condiff.uncertainty.calibration import apply_temperature, fit_temperature
+from condiff.uncertainty.conformal import Promise
 from condiff.uncertainty.inspection import Change, Inspection, Neighbour, Suggestion
 from condiff.uncertainty.record import FitRecord
 
@@ -10,6 +11,7 @@ __all__ = [
     "FitRecord",
     "Inspection",
     "Neighbour",
+    "Promise",
     "Suggestion",
     "apply_temperature",
     "carried",
