@@ -13,7 +13,7 @@ from condiff.reproduce.protocols.coverage import CoverageOptions, draw, load
 
 def test_runs_of_classes_and_of_values() -> None:
     found = protocol("coverage")
-    jobs = found.jobs(CoverageOptions(datasets="sk-wine,reg-Boston", draws=1, labels=30, coverage=0.8))
+    jobs = found.jobs(CoverageOptions(datasets="sk-wine,reg-Boston", draws=1, labels=30, coverage=0.8, base="linear"))
     methods = [(job.case.dataset, job.name) for job in jobs]
     assert ("sk-wine", "per-class") in methods and ("reg-Boston", "per-class") not in methods
     runs = [job.run() for job in jobs]
@@ -22,9 +22,9 @@ def test_runs_of_classes_and_of_values() -> None:
     assert by_name["reg-Boston", "cross"]["coverage"] > 50 and by_name["reg-Boston", "cross"]["width"] > 0
     assert by_name["sk-wine", "proved"]["coverage"] >= by_name["sk-wine", "cross"]["coverage"]
     rows = found.summarise(runs)
-    assert list(found.pictures(jobs, runs, rows)) == ["coverage.png"]
+    assert list(found.pictures(jobs, runs, rows)) == ["coverage-linear.png"]
     table = found.texts(runs)["classes.csv"].splitlines()
-    assert table[0].startswith("dataset,method,class") and len(table) == 1 + 4 * 3
+    assert table[0].startswith("dataset,base,method,class") and len(table) == 1 + 4 * 3
 
 
 def test_draws_are_random_and_the_same_again() -> None:

@@ -95,6 +95,12 @@ class CoverageOptions(Options):
     labels: int = option(40, "Labels, drawn at random.", low=12)
     coverage: float = option(0.9, "The coverage to ask for.", low=0.01, high=0.99)
     draws: int = option(250, "Draws of the labels, the same for all methods.", low=1)
+    base: str = option("default", "COIN as it comes, or on a linear model, which is fast.", metavar="default|linear")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.base not in ("default", "linear"):
+            raise InvalidInputError(f"--base must be default or linear, not {self.base!r}")
 
     @property
     def chosen(self) -> list[str]:
@@ -124,7 +130,8 @@ class Coverage(Protocol):
 
     def cases(self, options: CoverageOptions) -> list[tuple[Case, dict[int, Split]]]:
         found = []
-        condition = Condition(labels=options.labels, coverage=options.coverage)
+        asked: dict[str, Any] = {"labels": options.labels, "coverage": options.coverage}
+        condition = Condition(**asked, **({} if options.base == "default" else {"base": options.base}))
         for name in options.chosen:
             data = load(name)
             splits = {seed: draw(name, data, options.labels, seed) for seed in range(options.draws)}
@@ -145,7 +152,8 @@ class Coverage(Protocol):
         given = np.full(len(data.target), -1 if data.n_classes else np.nan)
         given[split.train] = data.target[split.train]
         codes = given.astype(np.int64) if data.n_classes else given
-        return CoverageProblem(data.x, codes, data.n_classes, case.condition.number("coverage"), data.adjacency)
+        coverage, linear = case.condition.number("coverage"), case.condition.get("base") == "linear"
+        return CoverageProblem(data.x, codes, data.n_classes, coverage, data.adjacency, linear)
 
     def measure(self, job: Job, outcome: Outcome) -> dict[str, float]:
         data, test = load(job.case.dataset), job.split.test
@@ -160,7 +168,9 @@ class Coverage(Protocol):
         return {name: round(value, 4) for name, value in {**sizes, **classes}.items()}
 
     def describe(self, dataset: str, condition: Condition) -> tuple[str, ...]:
-        return (dataset, f"{condition['labels']} labels", f"{100 * condition.number('coverage'):g} % asked for")
+        asked = f"{100 * condition.number('coverage'):g} % asked for"
+        base = ["linear base"] if condition.get("base") else []
+        return (dataset, f"{condition['labels']} labels", asked, *base)
 
     def published_as(self, dataset: str, condition: Condition) -> tuple[str, str | None] | None:
         return None
@@ -171,7 +181,9 @@ class Coverage(Protocol):
     def pictures(self, jobs: Sequence[Job], runs: Sequence[Run], rows: Sequence[Row]) -> dict[str, Figure]:
         from condiff.reproduce.figures.coverage import draw_coverage
 
-        return {"coverage.png": draw_coverage(rows)} if rows else {}
+        bases = {"coverage.png": None, "coverage-linear.png": "linear"}
+        chosen = {name: [row for row in rows if row.condition.get("base") == base] for name, base in bases.items()}
+        return {name: draw_coverage(some) for name, some in chosen.items() if some}
 
 
 def draw(name: str, data: Data, labels: int, seed: int) -> Split:
@@ -189,13 +201,14 @@ def draw(name: str, data: Data, labels: int, seed: int) -> Split:
 
 def class_table(runs: Sequence[Run]) -> str:
     """The coverage of every class by itself, over the draws, as comma-separated values."""
-    found: dict[tuple[str, str, str], list[float]] = {}
+    found: dict[tuple[str, str, str, str], list[float]] = {}
     for run in runs:
         for name, value in run.metrics.items():
             if name.startswith("class_"):
-                found.setdefault((run.dataset, run.method, name.removeprefix("class_")), []).append(value)
-    lines = ["dataset,method,class,coverage,standard_error,draws"]
-    for (dataset, method, code), values in sorted(found.items()):
+                base = str(run.condition.get("base") or "default")
+                found.setdefault((run.dataset, base, run.method, name.removeprefix("class_")), []).append(value)
+    lines = ["dataset,base,method,class,coverage,standard_error,draws"]
+    for (dataset, base, method, code), values in sorted(found.items()):
         error = float(np.std(values) / np.sqrt(len(values)))
-        lines.append(f"{dataset},{method},{code},{np.mean(values):.2f},{error:.2f},{len(values)}")
+        lines.append(f"{dataset},{base},{method},{code},{np.mean(values):.2f},{error:.2f},{len(values)}")
     return "\n".join(lines) + "\n"

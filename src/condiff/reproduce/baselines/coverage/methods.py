@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression, Ridge
 from threadpoolctl import threadpool_limits
 
 from condiff.estimators import COINClassifier, COINRegressor
@@ -34,6 +35,8 @@ class CoverageProblem:
         How many classes there are, labelled or not; 0 for values.
     coverage
         The share of the rows whose set is to hold the truth.
+    linear
+        Whether COIN's base is a linear model, diffused a little: fast, for thousands of draws.
     """
 
     x: Any
@@ -41,6 +44,7 @@ class CoverageProblem:
     n_classes: int
     coverage: float
     adjacency: Any = None
+    linear: bool = False
 
     @property
     def known(self) -> NDArray[np.intp]:
@@ -48,8 +52,10 @@ class CoverageProblem:
         return np.flatnonzero(self.given >= 0 if self.n_classes else np.isfinite(self.given))
 
     def fit(self, given: NDArray[Any], **options: Any) -> Any:
-        """COIN with its defaults on these labels."""
+        """COIN with its defaults, or on a linear base, on these labels."""
         kind = COINClassifier if self.n_classes else COINRegressor
+        if self.linear:
+            options |= {"base": LogisticRegression(max_iter=200) if self.n_classes else Ridge(), "layers": 4}
         graph = {} if self.adjacency is None else {"adjacency": self.adjacency}
         return kind(**options).fit(self.x, given, **graph)
 
