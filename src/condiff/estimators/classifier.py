@@ -22,11 +22,13 @@ from condiff.estimators.inputs import (
     UNLABELLED,
     Items,
     Nodes,
+    are_soft,
     class_items,
     class_targets,
     class_weights,
     held_out_folds,
     known_shares,
+    soft_targets,
     unpacked,
     without,
 )
@@ -34,6 +36,7 @@ from condiff.estimators.scope import out_of_scope
 from condiff.model import Head
 from condiff.training import ClassBalance
 from condiff.uncertainty.calibration import apply_temperature, fit_temperature
+from condiff.uncertainty.label_noise import doubted
 from condiff.uncertainty.quota import assign, quotas
 
 _TINY = 1e-12
@@ -99,8 +102,10 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         anew until it settles. New rows follow its prices.
     calibration : "temperature" or None, default="temperature"
         Fit a temperature on held-out labels, where there are at least ten in classes of two or more.
-    noisy_labels : bool, default=False
-        Whether given labels may be wrong. By default a labelled point is answered with its label.
+    noisy_labels : bool or "auto", default=False
+        Whether given labels may be wrong. By default a labelled point is answered with its label; with True the model
+        answers for it too. ``"auto"`` looks for labels that the others speak against clearly, fits anew without them,
+        and answers for them; ``doubted_`` marks them.
     folds : int, default=5
         Folds of labelled points that are held out in turn for ``cv_score_`` and the calibration; 0 for none.
     random_state : int, RandomState instance or None, default=0
@@ -125,6 +130,8 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         The base and the diffusion that were taken, and why; ``print`` it for one line.
     layers_, strength_, diffusion_time_ : int, float, float
         The diffusion that was used; the time is their product.
+    doubted_ : ndarray of bool, shape (n_samples,)
+        Rows whose label was found to be wrong, with ``noisy_labels="auto"``.
     prices_ : ndarray of shape (n_classes,) or None
         What is added to the logarithms of the outputs so that quotas are filled.
     temperature_ : float
@@ -162,7 +169,7 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         "class_prior": [dict, None],
         "quota": [StrOptions({"soft", "exact"})],
         "calibration": [StrOptions({"temperature"}), None],
-        "noisy_labels": ["boolean"],
+        "noisy_labels": ["boolean", StrOptions({"auto"})],
     }
 
     def __init__(
@@ -188,7 +195,7 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         class_prior: Any = None,
         quota: str = "soft",
         calibration: str | None = "temperature",
-        noisy_labels: bool = False,
+        noisy_labels: Any = False,
         folds: int = 5,
         random_state: Any = 0,
         engine: str = "auto",
@@ -235,8 +242,9 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
             ``graph="precomputed"`` and no ``adjacency``, the adjacency itself; or a ``Data``, whose
             features, edges and, without ``y``, labels within ``train_mask`` are taken. Single precision is kept, and
             a memory-mapped array is read in blocks.
-        y : array-like of shape (n_samples,)
-            Their classes; see above for how to leave one out.
+        y : array-like of shape (n_samples,) or (n_samples, n_classes)
+            Their classes; see above for how to leave one out. Or the chance of every class, say from the votes of
+            several annotators: rows that sum to one, or are NaN throughout where nothing is known.
         sample_weight : array-like of shape (n_samples,), optional
             Weights in the loss. Two equal rows count as one of weight two, and a row of weight zero as absent.
         adjacency : array-like or sparse matrix of shape (n_samples, n_samples), or a networkx graph, optional
@@ -246,12 +254,39 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         self._validate_params()
         X, y, adjacency = unpacked(X, y, adjacency, self.graph)
         nodes, weights = self._read(X, y, sample_weight, adjacency)
-        targets = class_targets(y, weights > 0)
+        targets = soft_targets(y, weights > 0) if are_soft(y) else class_targets(y, weights > 0)
         self.classes_ = targets.classes
         labelled = targets.codes != UNLABELLED
-        items = class_items(nodes.of_row[labelled], targets.codes[labelled], weights[labelled])
+        rows = np.flatnonzero(labelled) if targets.rows is None else targets.rows
+        shares = weights[rows] if targets.shares is None else weights[rows] * targets.shares
+        items = class_items(nodes.of_row[rows], targets.codes[labelled], shares)
         items = class_weights(items, self.classes_, self.class_weight)
-        n_classes = len(self.classes_)
+        prior = known_shares(self.class_prior, self.classes_)
+        domain = self._domain
+        answers, item = self._learn(nodes, items, prior)
+        self.doubted_ = np.zeros(len(nodes.of_row), bool)
+        if self.noisy_labels == "auto" and len(item) and targets.shares is None:
+            wrong = np.zeros(len(items.nodes), bool)
+            temperature = fit_temperature(answers, items.targets[item], items.weights[item])
+            wrong[item] = doubted(apply_temperature(answers, temperature), items.targets[item])
+            # No class loses its last label.
+            wrong &= np.bincount(items.targets[~wrong], minlength=len(self.classes_))[items.targets] > 0
+            if wrong.any():
+                self._domain = domain  # the first fit may have joined points by what it learned
+                self._learn(nodes, Items(items.nodes[~wrong], items.targets[~wrong], items.weights[~wrong]), prior)
+                pairs = set(zip(items.nodes[wrong].tolist(), items.targets[wrong].tolist(), strict=True))
+                given = zip(nodes.of_row[rows].tolist(), targets.codes[labelled].tolist(), strict=True)
+                self.doubted_[rows] = [pair in pairs for pair in given]
+        self.prices_ = None
+        if prior is not None and self.quota == "exact":
+            self._fill_quotas(prior)
+        elif self.quota == "exact":
+            raise InvalidInputError("quota='exact' needs the sizes of the classes: set class_prior")
+        self.transduction_ = self.classes_[self._outputs_of_rows(nodes, X).argmax(axis=1)]
+        return self
+
+    def _learn(self, nodes: Nodes, items: Items, prior: Array | None) -> tuple[Array, NDArray[np.int64]]:
+        """Fit, and calibrate on held-out labels; returns the answers at these, and which items they are."""
         held_out = held_out_folds(items, items.targets, self.folds)
         item = np.nonzero(held_out)[1]
 
@@ -260,12 +295,11 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
             probabilities = apply_temperature(answers, temperature)
             return np.asarray(-np.log(probabilities[np.arange(len(item)), items.targets[item]]))
 
-        prior = known_shares(self.class_prior, self.classes_)
         answers = self._fit(
             nodes,
             items,
             held_out,
-            n_classes,
+            len(self.classes_),
             item_losses=log_losses,
             prior=prior,
         )
@@ -275,19 +309,13 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
             self.cv_score_ = float(np.average(answers.argmax(axis=1) == codes, weights=shares))
             if self.calibration is not None:
                 self.temperature_ = fit_temperature(answers, codes, shares)
-        self.prices_ = None
-        if prior is not None and self.quota == "exact":
-            self._fill_quotas(prior)
-        elif self.quota == "exact":
-            raise InvalidInputError("quota='exact' needs the sizes of the classes: set class_prior")
-        self.transduction_ = self.classes_[self._outputs_of_rows(nodes, X).argmax(axis=1)]
-        return self
+        return answers, item
 
     def _fill_quotas(self, shares: Array) -> None:
         """Find the prices of the classes at which every one gets its quota of the nodes; labelled nodes count."""
         record, outputs = self.record_, self._at_nodes()
         free = np.ones(len(outputs), bool)
-        if not self.noisy_labels:
+        if self._keeps_labels:
             free[record.nodes] = False
         taken = np.bincount(outputs[~free].argmax(axis=1), minlength=len(shares))
         wanted = np.maximum(quotas(shares, len(outputs)) - taken, 0)
@@ -334,10 +362,14 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         found = outputs * np.exp(self.prices_ - self.prices_.max())
         return np.asarray(found / np.maximum(found.sum(axis=1, keepdims=True), 1e-300))
 
+    @property
+    def _keeps_labels(self) -> bool:
+        return self.noisy_labels == "auto" or not self.noisy_labels
+
     def _at_nodes(self) -> Array:
         """The given labels where there are any; those of equal rows that contradict each other are averaged."""
         record = self.record_
-        if self.noisy_labels:
+        if not self._keeps_labels:
             return record.output
         given = np.zeros_like(record.output)
         np.add.at(given, (record.nodes, record.targets), record.weights)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from condiff.errors import CoverageWarning, InvalidInputError
 from condiff.estimators.inputs import features_of
-from condiff.uncertainty import conformal
+from condiff.uncertainty import FitRecord, conformal
 from condiff.uncertainty.conformal import Promise
 
 Array = NDArray[np.float64]
@@ -104,6 +104,26 @@ def _shifted(model: Any, output: Array, around: sp.csr_array, folds: int) -> Arr
     return np.asarray(powers / powers.sum(axis=2, keepdims=True))
 
 
+def decided(record: FitRecord) -> FitRecord:
+    """The record with one label per node: of several, as of equal rows or of chances, the one that counts most."""
+    order = np.lexsort((-record.weights, record.nodes))
+    first = order[np.unique(record.nodes[order], return_index=True)[1]]
+    if len(first) == len(record.nodes):
+        return record
+    place = np.full(len(record.nodes), -1)
+    place[first] = np.arange(len(first))
+    kept = np.flatnonzero(place[record.held_out] >= 0)
+    return replace(
+        record,
+        nodes=record.nodes[first],
+        targets=record.targets[first],
+        weights=record.weights[first],
+        held_out=place[record.held_out[kept]],
+        answers=record.answers[kept],
+        fold=None if record.fold is None else record.fold[kept],
+    )
+
+
 def check_held_out(model: Any, *, proved: bool) -> None:
     """Refuse to promise anything where no label was held out."""
     if not len(model.record_.held_out):
@@ -120,8 +140,10 @@ def check_held_out(model: Any, *, proved: bool) -> None:
 
 def promised(model: Any, coverage: float, *, per_class: bool = False, proved: bool = False) -> list[Promise]:
     """What the model's labels can promise: one for all answers, or one for each class."""
-    record = model.record_
-    fold = record.fold if record.fold_outputs is not None else np.zeros(len(record.held_out), np.int64)
+    record = decided(model.record_)
+    fold = record.fold
+    if fold is None or record.fold_outputs is None:
+        fold = np.zeros(len(record.held_out), np.int64)
     if not per_class:
         n, held_out = len(record.nodes), len(record.held_out)
         return [Promise(coverage, n, n - held_out, len(np.unique(fold)), proved)]
@@ -155,25 +177,24 @@ def class_sets(
 ) -> NDArray[np.bool_]:
     """Which classes belong to the set of each row, (rows, classes); see :meth:`COINClassifier.predict_set`."""
     check_held_out(model, proved=proved)
-    record = model.record_
+    record = decided(model.record_)
     promises = promised(model, coverage, per_class=per_class, proved=proved)
     warn_if_less(promises, model.classes_.tolist())
-    at, scores, fold = _class_scores(model, asked)
+    at, scores, fold = _class_scores(model, record, asked)
     found = conformal.sets(scores, fold, record.targets[record.held_out], at, promises)
     # No set is empty: the answer itself is always in it.
     found[np.arange(len(found)), model._priced(asked.output).argmax(axis=1)] = True
-    if not model.noisy_labels:
+    if model._keeps_labels:
         given = np.zeros((len(record.output), found.shape[1]), bool)
-        given[record.nodes, record.targets] = True
+        given[model.record_.nodes, model.record_.targets] = True
         labelled = (asked.nodes >= 0) & given[np.maximum(asked.nodes, 0)].any(axis=1)
         found[labelled] = given[asked.nodes[labelled]]
     return found
 
 
-def _class_scores(model: Any, asked: Asked) -> tuple[Array, Array, NDArray[np.int64]]:
+def _class_scores(model: Any, record: FitRecord, asked: Asked) -> tuple[Array, Array, NDArray[np.int64]]:
     """How badly every class fits the rows under each fold, and how badly labels fitted where they were held out."""
-    record = model.record_
-    if record.fold_outputs is None:
+    if record.fold is None or record.fold_outputs is None:
         right = model.probabilities_of(record.answers)[np.arange(len(record.answers)), record.targets[record.held_out]]
         return 1 - model.probabilities_of(asked.output)[None], 1 - right, np.zeros(len(right), np.int64)
     share = _SMOOTHING if model._graph_is_given else 0.0

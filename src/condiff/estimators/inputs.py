@@ -120,10 +120,41 @@ UNLABELLED = -1
 
 @dataclass(frozen=True)
 class ClassTargets:
-    """Class labels as codes: ``codes[i]`` is an index into ``classes``, or -1 where point i has no label."""
+    """Class labels as codes: ``codes[i]`` is an index into ``classes``, or -1 where point i has no label.
+
+    Where labels are chances, a point has a code for each class that is possible; ``rows`` are the points of the codes,
+    and ``shares`` the chances.
+    """
 
     classes: NDArray[Any]
     codes: NDArray[np.int64]
+    rows: NDArray[np.int64] | None = None
+    shares: NDArray[np.float64] | None = None
+
+
+def are_soft(y: Any) -> bool:
+    """Whether targets are chances of classes rather than classes."""
+    return len(getattr(y, "shape", ())) == 2 and y.shape[1] > 1
+
+
+def soft_targets(y: Any, keep: NDArray[np.bool_]) -> ClassTargets:
+    """Read rows of chances, (n, classes); a row of NaN has no label, neither has a row that is not kept."""
+    chances = check_array(y, dtype=np.float64, ensure_all_finite="allow-nan", input_name="y")
+    missing = np.isnan(chances)
+    partly = missing.any(axis=1) & ~missing.all(axis=1)
+    known = np.flatnonzero(~missing.any(axis=1) & keep)
+    wrong = known[(chances[known] < 0).any(axis=1) | (np.abs(chances[known].sum(axis=1) - 1) > 1e-6)]
+    if partly.any() or len(wrong):
+        row = int(np.flatnonzero(partly)[0]) if partly.any() else int(wrong[0])
+        raise InvalidInputError(f"row {row} of y must be chances of the classes that sum to 1, or NaN throughout")
+    if not len(known):
+        raise InvalidInputError("every target is missing: at least two classes need one labelled point each")
+    names = np.asarray(y.columns) if hasattr(y, "columns") else np.arange(chances.shape[1])
+    possible = chances[known].max(axis=0) > 0
+    if possible.sum() < 2:
+        raise InvalidInputError("only one class has a chance anywhere; at least two are needed")
+    place, codes = np.nonzero(chances[known][:, possible])
+    return ClassTargets(names[possible], codes, known[place], chances[known][:, possible][place, codes])
 
 
 def class_targets(y: Any, keep: NDArray[np.bool_]) -> ClassTargets:

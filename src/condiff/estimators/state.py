@@ -454,7 +454,7 @@ def _coin(classifies: bool) -> Check:
         },
         {
             "feature_names_in_": names("features in"),
-            **({"prices_": maybe(array("f8", "outputs"))} if classifies else {}),
+            **({"prices_": maybe(array("f8", "outputs")), "doubted_": array("b1", "rows")} if classifies else {}),
         },
     )
 

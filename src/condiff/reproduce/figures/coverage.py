@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from condiff.pages.canvas import COLOURS, legend_below, mark, panels, plain
@@ -11,20 +11,26 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from condiff.reproduce.rows import Row
+    from condiff.reproduce.runs import Condition
 
 
-def draw_coverage(rows: Sequence[Row]) -> Figure:
-    """Coverage with its 95 % interval on the left, size or width relative to split conformal's on the right."""
+def draw_coverage(rows: Sequence[Row], promises: Mapping[tuple[str, Condition], float]) -> Figure:
+    """Coverage with its 95 % interval on the left, size or width relative to split conformal's on the right.
+
+    ``promises`` are what the labels could promise, by data set and condition: it may be less than what was asked for.
+    """
     datasets = list(dict.fromkeys(row.dataset for row in rows))
     methods = list(dict.fromkeys(row.method for row in rows))
     figure, [[left, right]] = panels(1, 2, (9.2, 1.4 + 0.42 * len(datasets)), grid="x", sharey=True)
     asked = 100 * rows[0].condition.number("coverage")
-    left.axvline(asked, color="0.3", linewidth=1.0, linestyle="--")
+    left.axvline(asked, color="0.6", linewidth=1.0, linestyle="--")
     sizes = {(row.dataset, row.method): row.mean for row in rows if row.metric in ("set_size", "width")}
     for place, method in enumerate(methods):
         shift = 0.16 * (place - (len(methods) - 1) / 2)
         colour = COLOURS[place % len(COLOURS)]
         for height, dataset in enumerate(datasets):
+            promise = promises.get((dataset, rows[0].condition), asked)
+            left.plot([promise, promise], [height - 0.36, height + 0.36], color="0.3", linewidth=1.6)
             for row in rows:
                 if (row.dataset, row.method, row.metric) == (dataset, method, "coverage") and row.mean is not None:
                     error = 1.96 * (row.stderr or 0.0)
@@ -37,7 +43,8 @@ def draw_coverage(rows: Sequence[Row]) -> Figure:
     left.invert_yaxis()
     right.axvline(1.0, color="0.3", linewidth=1.0, linestyle="--")
     right.set(xlabel="size of the sets, or width, relative to split conformal's")
-    handles = [
+    handles = [mark("promised by cross", color="0.3", linewidth=1.6)]
+    handles += [
         mark(method, color=COLOURS[place % len(COLOURS)], marker="o", linestyle="")
         for place, method in enumerate(methods)
     ]

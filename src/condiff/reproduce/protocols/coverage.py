@@ -19,6 +19,7 @@ from condiff.reproduce.datasets.sources import locate
 from condiff.reproduce.protocol import Case, Job, Options, Protocol, option
 from condiff.reproduce.runs import Condition, Run
 from condiff.reproduce.splits import Split
+from condiff.uncertainty.conformal import Promise
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -176,14 +177,19 @@ class Coverage(Protocol):
         return None
 
     def texts(self, runs: Sequence[Run]) -> dict[str, str]:
-        return {"classes.csv": class_table(runs)}
+        promises = [
+            f"{dataset},{condition.get('base') or 'default'},{mean:.2f}"
+            for (dataset, condition), mean in mean_promises(runs).items()
+        ]
+        promised = "\n".join(["dataset,base,promised_by_cross", *promises]) + "\n"
+        return {"classes.csv": class_table(runs), "promises.csv": promised}
 
     def pictures(self, jobs: Sequence[Job], runs: Sequence[Run], rows: Sequence[Row]) -> dict[str, Figure]:
         from condiff.reproduce.figures.coverage import draw_coverage
 
         bases = {"coverage.png": None, "coverage-linear.png": "linear"}
         chosen = {name: [row for row in rows if row.condition.get("base") == base] for name, base in bases.items()}
-        return {name: draw_coverage(some) for name, some in chosen.items() if some}
+        return {name: draw_coverage(some, mean_promises(runs)) for name, some in chosen.items() if some}
 
 
 def draw(name: str, data: Data, labels: int, seed: int) -> Split:
@@ -197,6 +203,21 @@ def draw(name: str, data: Data, labels: int, seed: int) -> Split:
             break
     rest = np.setdiff1d(np.arange(len(data.target)), known).astype(np.int64)
     return Split(known.astype(np.int64), np.empty(0, np.int64), rest)
+
+
+def mean_promises(runs: Sequence[Run]) -> dict[tuple[str, Condition], float]:
+    """The coverage in percent that the labels of each draw could promise, over the draws, by data set and condition.
+
+    Labels that are the only ones of their class cannot be held out, and lower it.
+    """
+    found: dict[tuple[str, Condition], dict[int, float]] = {}
+    for run in runs:
+        data, labels = load(run.dataset), int(run.condition.number("labels"))
+        known = data.target[draw(run.dataset, data, labels, run.split).train]
+        alone = int((np.bincount(known, minlength=data.n_classes) == 1).sum()) if data.n_classes else 0
+        promise = Promise(run.condition.number("coverage"), len(known), alone)
+        found.setdefault((run.dataset, run.condition), {})[run.split] = 100 * promise.coverage
+    return {place: float(np.mean(list(each.values()))) for place, each in found.items()}
 
 
 def class_table(runs: Sequence[Run]) -> str:
