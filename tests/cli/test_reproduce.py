@@ -111,3 +111,28 @@ def test_bad_input_is_one_line_and_nothing_is_written(condiff, village, tmp_path
 def test_a_missing_graph_is_one_line(condiff, tmp_path):
     condiff("reproduce", tmp_path / "no.npz").assert_failed("no.npz")
     condiff("reproduce", "corra").assert_failed("corra")
+
+
+def test_stored_runs_are_made_again_and_compared(condiff, village, tmp_path):
+    command = ("reproduce", village, "--splits", 2, "--inits", 1, *QUICK, "--out", tmp_path, "--no-pictures")
+    condiff(*command, "--verify", 2).assert_failed("has no runs.sqlite", "--out")
+    assert condiff(*command).code == 0
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    same = condiff(*command, "--verify", 5)
+    assert same.code == 0, same.err
+    assert "2 of 2 runs are the same to the last digit" in same.out
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    condiff(*command, "--method", "MLP", "--verify", 1).assert_failed("none of these runs is stored")
+
+    with sqlite3.connect(tmp_path / "runs.sqlite") as store:
+        store.execute("UPDATE runs SET metrics = json_set(metrics, '$.accuracy', 12.5) WHERE split = 1")
+    store.close()
+    changed = condiff(*command, "--verify", 5)
+    assert changed.code == 1
+    assert (
+        "village, train_per_class 3, validation_per_class 4, COIN, split 1, init 0: accuracy 12.5 is now" in changed.out
+    )
+    assert "1 of 2 runs are the same to the last digit; 1 differ" in changed.out
+    [kept, moved] = json.loads(condiff(*command, "--verify", 5, "--json").out)
+    assert kept["equal"] and not moved["equal"]
+    assert moved["difference"] == abs(moved["again"]["accuracy"] - 12.5)

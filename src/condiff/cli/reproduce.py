@@ -16,7 +16,9 @@ from condiff.cli.output import batches_shown, console, note, print_json, typed
 from condiff.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from condiff.reproduce.protocol import Options, Protocol
+    from condiff.reproduce.protocol import Job, Options, Protocol
+    from condiff.reproduce.runs import Run
+    from condiff.reproduce.verification import Check
 
 _HELP = """Rerun a benchmark of the paper beside its published values, or a protocol on your own data.
 
@@ -56,6 +58,15 @@ class Running:
             metavar="FOLDER", help="Folder for the store of runs, tables and pictures; existing runs are kept and used."
         ),
     ] = Path("condiff-results")
+    verify: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Make N of the runs in FOLDER again, drawn at random among those of the other options, and compare "
+            "every digit; nothing is written, and differences are exit code 1.",
+        ),
+    ] = None
     pictures: Annotated[bool, typer.Option(help="Draw the figures.")] = True
     json: Annotated[bool, typer.Option("--json", help="Print one JSON list and nothing else.")] = False
 
@@ -190,6 +201,9 @@ def run(protocol: Protocol, options: Options, running: Running) -> None:
     for line in notes:
         note(line)
     made, out = provenance(typed()), running.out
+    if running.verify is not None:
+        _verify(protocol, jobs, running, running.verify, made)
+        return
     pool_of = process_pool(running.jobs) if running.cluster is None else cluster_pool(running.cluster)
     with pool_of as pool, Store(out / STORE) as store:
         keys = [job.key for job in jobs]
@@ -211,3 +225,52 @@ def run(protocol: Protocol, options: Options, running: Running) -> None:
     console.print(terminal_table([row for row in rows if row.metric in (protocol.on_screen or protocol.metrics)]))
     files = ", ".join(["summary.json", "summary.csv", "table.md", "table.tex", *texts, STORE])
     console.print(f"\nwritten to {out}: {files}", markup=False)
+
+
+def _verify(protocol: Protocol, jobs: list[Job], running: Running, number: int, made: dict[str, str]) -> None:
+    from tempfile import TemporaryDirectory
+
+    from condiff.cli.sweeping import follow
+    from condiff.reproduce.pool import process_pool
+    from condiff.reproduce.results import STORE
+    from condiff.reproduce.runner import sweep
+    from condiff.reproduce.store import Store
+    from condiff.reproduce.verification import compare, draw
+
+    if running.cluster is not None:
+        raise InvalidInputError("--verify runs on this machine: leave out --cluster")
+    if not (running.out / STORE).is_file():
+        raise InvalidInputError(f"{running.out} has no {STORE}: name the folder of the runs with --out")
+    with Store.snapshot(running.out / STORE) as store, TemporaryDirectory() as folder:
+        chosen = draw(jobs, store, number)
+        with process_pool(running.jobs) as pool, Store(Path(folder) / STORE) as again:
+            protocol.prepare(chosen, pool, note)
+            follow(sweep(chosen, again, pool, made), len(chosen), protocol.metrics)
+            checks = compare(chosen, store, again)
+    different = [check for check in checks if not check.equal]
+    if running.json:
+        print_json([check.to_dict() for check in checks])
+    else:
+        for check in different:
+            console.print(f"{_place(check.stored)}: {_changes(check)}", markup=False, highlight=False, soft_wrap=True)
+        largest = f", by at most {max(check.difference for check in different):.2g}" if different else ""
+        console.print(
+            f"{len(checks) - len(different)} of {len(checks)} runs are the same to the last digit"
+            f"{f'; {len(different)} differ{largest}' * bool(different)}",
+            highlight=False,
+        )
+    if different:
+        raise typer.Exit(1)
+
+
+def _place(run: Run) -> str:
+    conditions = "".join(f", {name} {value}" for name, value in run.condition.items())
+    return f"{run.dataset}{conditions}, {run.method}, split {run.split}, init {run.init}"
+
+
+def _changes(check: Check) -> str:
+    """What was stored and what came out, of everything that differs."""
+    before = {**check.stored.metrics, "epochs": check.stored.epochs}
+    after = {**check.again.metrics, "epochs": check.again.epochs}
+    names = [name for name in before | after if before.get(name) != after.get(name)]
+    return "; ".join(f"{name} {before.get(name, '-')} is now {after.get(name, '-')}" for name in names)
