@@ -304,6 +304,14 @@ def test_every_parameter_comes_back(tmp_path: Path, settings: dict[str, Any]) ->
     same(model, load(tmp_path / "model"), X)
 
 
+@pytest.mark.parametrize("graph", ["leaves", "answers", {"knn": 1, "answers": 1}], ids=str)
+def test_a_graph_of_fewer_points_than_neighbours_comes_back(tmp_path: Path, graph: Any) -> None:
+    X, labels = points()
+    model = COINClassifier(base="blend", graph=graph, layers=2, n_neighbors=20).fit(X[:14], labels[:14])
+    model.save(tmp_path / "model")
+    same(model, load(tmp_path / "model"), X[:14])
+
+
 def test_a_generator_as_random_state_comes_back_as_none(tmp_path: Path) -> None:
     X, labels = points()
     model = COINClassifier(**FAST, random_state=np.random.RandomState(0)).fit(X, labels)

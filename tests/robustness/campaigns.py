@@ -77,6 +77,8 @@ def made_models(folder: Path) -> dict[str, Any]:
     from sklearn.datasets import make_blobs
 
     from condiff import COINClassifier, COINRegressor, PanelForecaster
+    from condiff.encoders import TableEncoder
+    from condiff.encoders.table import EncodedTable
 
     X, y = make_blobs(40, centers=2, n_features=4, cluster_std=3.0, random_state=0)
     labels = np.where(np.arange(40) < 24, y, -1)
@@ -84,6 +86,11 @@ def made_models(folder: Path) -> dict[str, Any]:
     fast: dict[str, Any] = {"epochs": 3, "n_inits": 1}
     frame = pd.DataFrame({"a": X[:, 0], "b": np.where(X[:, 1] > 0, "x", "y"), "c": pd.date_range("2024", periods=40)})
     frame.loc[::7, "a"] = np.nan
+    notes = [
+        f"the {['cat', 'dog', 'fox', 'owl'][i % 4]} is {['big', 'small', 'old'][i % 3]} and {i}" for i in range(40)
+    ]
+    written = frame.assign(note=notes)
+    encoder = TableEncoder(text=["note"], embedding="tfidf").fit(written)
     words = np.array([None if label < 0 else ["no", "yes"][label] for label in labels], dtype=object)
     values = np.where(labels < 0, np.nan, X[:, 0] * 3 + 1)
     days = 50 + 20 * np.sin((np.arange(20)[:, None] + np.arange(5)) / 3)
@@ -92,8 +99,16 @@ def made_models(folder: Path) -> dict[str, Any]:
         models = {
             "network": (COINClassifier(**fast, base="residual").fit(X, labels), X[:6] * 1.01),
             "blend": (COINClassifier(**fast, base="blend", layers=4).fit(X, labels), X[:6] * 1.01),
+            "leaves": (COINClassifier(**fast, base="blend", graph="leaves", layers=4).fit(X, labels), X[:6] * 1.01),
+            "mixed": (
+                COINClassifier(**fast, base="blend", graph={"knn": 1, "leaves": 1, "answers": 1}, layers=4).fit(
+                    X, labels
+                ),
+                X[:6] * 1.01,
+            ),
             "auto": (COINClassifier(**fast).fit(X, words), X[:6] * 1.01),
             "table": (COINClassifier(**fast).fit(frame, words), frame[:6]),
+            "text": (COINClassifier(**fast).fit(EncodedTable(written, encoder), words), written[:6]),
             "values": (COINRegressor(**fast).fit(X, values), X[:6] * 1.01),
             "sparse": (COINClassifier(**fast).fit(sp.csr_array(np.where(X < 1, 0, X)), labels), sp.csr_array(X[:6])),
             "graph": (COINClassifier(**fast).fit(X, labels, adjacency=ring), X[:6] * 1.01),

@@ -31,6 +31,7 @@ SHORT: dict[Any, list[int]] = {
 @pytest.mark.parametrize("kind", SHORT, ids=lambda kind: kind.name)
 def test_nothing_is_found(kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONDIFF_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setattr("sys.argv", ["condiff"])
     campaign = kind()
     (tmp_path / "made").mkdir()

@@ -374,10 +374,12 @@ def _alike(value: Any, name: str, sizes: Sizes) -> None:
             "points": array("f8", "nodes", "outputs" if based else "seen"),
             "bandwidth": array("f8", "nodes", low=0),
             "degree": array("f8", "nodes", low=0),
-            "n_neighbors": whole(1, "nodes"),
-            "bandwidth_rank": whole(1, "nodes"),
+            "n_neighbors": whole(1, sizes["nodes"]),
+            "bandwidth_rank": whole(1, sizes["nodes"]),
         }
     )(value, name, sizes)
+    if value["bandwidth_rank"] > value["n_neighbors"]:
+        raise Mismatch(f"{name}.bandwidth_rank is {value['bandwidth_rank']}, for {value['n_neighbors']} neighbours")
 
 
 _CANDIDATE = record(
