@@ -26,7 +26,7 @@ from condiff.cli.output import (
 )
 from condiff.encoders.columns import require_columns
 from condiff.encoders.embedding import progress_shown
-from condiff.errors import InvalidInputError
+from condiff.errors import InvalidFileError, InvalidInputError
 from condiff.files import atomic_path
 from condiff.readers.cells import listed
 from condiff.readers.targets import observed
@@ -150,6 +150,8 @@ def _answers(
             warnings.filterwarnings("ignore", "X does not have valid feature names")  # they have been compared
             return answer(fitted, rows_for(fitted, table))
     names = list(row_index(table, ids))
+    if len(facts.ids) != len(fitted.record_.node_of_row):
+        raise InvalidFileError(f"the model has {len(facts.ids)} ids for its rows: fit it again")
     place = {str(name): row for row, name in enumerate(facts.ids)}
     rows = np.array([place.get(name, -1) for name in names], dtype=np.int64)
     new = np.flatnonzero(rows < 0)
