@@ -239,10 +239,14 @@ class Data(Campaign):
     name, group = "data", "data files"
 
     def prepare(self, folder: Path) -> None:
+        import networkx as nx
         import pandas as pd
         import pyarrow as pa
         import pyarrow.feather as feather
         import pyarrow.parquet as pq
+        import safetensors.torch
+        import scipy.io
+        import torch
         from PIL import Image
 
         self.folder = folder
@@ -276,6 +280,10 @@ class Data(Campaign):
         sixteen = io.BytesIO()
         Image.fromarray(np.arange(2400, dtype=np.uint16).reshape(40, 60)).save(sixteen, "TIFF")
         any_bytes = change.bytes_of
+        text_bytes = functools.partial(_either, change.bytes_of, change.text_of)
+        ring = np.roll(np.eye(12), 1, axis=1) + np.roll(np.eye(12), -1, axis=1)
+        links = {"edge_index": np.array(np.nonzero(ring)), "x": np.eye(12), "y": np.arange(12) % 2}
+        tensors = {key: torch.from_numpy(np.ascontiguousarray(value)) for key, value in links.items()}
         json_text = functools.partial(_json_text)
         #: Name, a good file, how it is damaged, how it is read.
         self.kinds: list[tuple[str, bytes, Callable[[Random, bytes], bytes], Callable[[Path], Any]]] = [
@@ -292,6 +300,12 @@ class Data(Campaign):
             ("u.npz", _saved(lambda p: np.savez_compressed(p, **arrays), "x.npz"), any_bytes, _table),
             ("t.npy", _saved(lambda p: np.save(p, arrays["X"]), "x.npy"), any_bytes, _table),
             ("graph.npz", _saved(lambda p: np.savez(p, **graph), "x.npz"), change.npz_of, _npz_graph),
+            ("edges.npz", _saved(lambda p: np.savez(p, **links), "x.npz"), change.npz_of, _any_graph),
+            ("graph.mtx", _saved(lambda p: scipy.io.mmwrite(p, sp.coo_array(ring)), "x.mtx"), text_bytes, _any_graph),
+            ("graph.graphml", _saved(lambda p: nx.write_graphml(nx.path_graph(9), p), "x"), any_bytes, _any_graph),
+            ("graph.pt", _saved(lambda p: torch.save(tensors, p), "x"), _torch_of, _any_graph),
+            ("graph.safetensors", safetensors.torch.save(tensors), any_bytes, _any_graph),
+            ("graph.txt", b"a b 1\nb c 0.5\nc d 2\n", text_bytes, _any_graph),
             ("nodes.csv", graph_text.encode(), change.text_of, _graph_folder),
             ("edges.csv", b"source,target,weight\nn0,n1,1\nn1,n2,0.5\n", change.text_of, _graph_folder),
             ("days.csv", days.encode(), change.text_of, _series),
@@ -355,6 +369,25 @@ def _npz_graph(path: Path) -> None:
     from condiff.readers.npz_graph import load_npz_graph
 
     load_npz_graph(path)
+
+
+def _any_graph(path: Path) -> None:
+    from condiff.readers.graph_file import read_graph
+
+    read_graph(path)
+
+
+def _either(one: Any, other: Any, random: Random, content: bytes) -> bytes:
+    return bytes(random.choice((one, other))(random, content))
+
+
+def _torch_of(random: Random, content: bytes) -> bytes:
+    """Tensors with damage to the archive, or to the pickle and the numbers in it."""
+    if random.random() < 0.4:
+        return change.bytes_of(random, content)
+    members = change.unzipped(content)
+    name = random.choice(list(members))
+    return change.zipped(random, change.member_of(random, members, name, lambda data: change.bytes_of(random, data)))
 
 
 def _graph_folder(path: Path) -> None:

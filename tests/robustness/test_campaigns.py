@@ -22,7 +22,7 @@ pytest.importorskip("openpyxl")
 # One case of every kind of file, and a few more of the quick ones.
 SHORT: dict[Any, list[int]] = {
     Models: list(range(60)),
-    Data: list(range(90)),
+    Data: list(range(108)),
     Kills: list(range(12)),
     Inputs: list(range(0, 440, 11)),
 }
