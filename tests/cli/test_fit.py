@@ -598,6 +598,8 @@ def test_images_are_found_and_missing_ones_refused(
     assert [row["label"] for row in read_rows(tmp_path / "answers.csv")] == [names[number % 2] for number in range(24)]
     assert condiff("report", tmp_path / "model").code == 0
     assert '<img class="thumbnail" src="data:image/jpeg;base64,' in (tmp_path / "model" / "report.html").read_text()
+    assert condiff("explore", tmp_path / "model", "--out", tmp_path / "explorer.html").code == 0
+    assert "data:image/jpeg;base64," in (tmp_path / "explorer.html").read_text()
     (tmp_path / "pictures" / "3.png").unlink()
     for command in (
         ["fit", path, "--target", "kind", "--image", "photo", "--out", tmp_path / "other"],

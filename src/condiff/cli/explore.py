@@ -60,7 +60,9 @@ def command(
             raise InvalidInputError(f"{path} predicts values; the explorer shows classes")
         known = model.metadata_ if isinstance(model.metadata_, dict) else {}
         names = shown_names(known.get("ids"), known.get("texts"))
-        scene = scene_of_model(model, path.resolve().name, names=names, layout=how)
+        images = known.get("pictures")
+        pictures = [str(each) for each in images] if isinstance(images, list) else None
+        scene = scene_of_model(model, path.resolve().name, names=names, pictures=pictures, layout=how)
     elif path.suffix or path.exists():
         if target is None:
             raise InvalidInputError(f"name the column of {path} to learn with --target")

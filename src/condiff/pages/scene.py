@@ -55,8 +55,8 @@ class Scene:
         Names of the c classes.
     labels, truth
         Class codes that the network was trained on and, where it is known, of everything; -1 for none.
-    names
-        What the points are called.
+    names, pictures
+        What the points are called, and what they look like, as addresses of data.
     layers, strength
         The diffusion that the network was trained with.
     certificate
@@ -74,6 +74,7 @@ class Scene:
     layers: int
     strength: float
     certificate: Certificate
+    pictures: tuple[str, ...] | None = None
 
     @property
     def n_points(self) -> int:
@@ -107,6 +108,7 @@ class Scene:
             "classes": list(self.classes),
             "colours": class_colours(len(self.classes)),
             "names": None if self.names is None else list(self.names),
+            "pictures": None if self.pictures is None else list(self.pictures),
             "layers": self.layers,
             "strength": self.strength,
             "positivity": _finite(self.certificate.positivity_limit),
@@ -127,6 +129,7 @@ def scene_of_model(
     *,
     truth: Sequence[Any] | None = None,
     names: Sequence[str] | None = None,
+    pictures: Sequence[str] | None = None,
     layout: Layout = "auto",
     positions: NDArray[Any] | None = None,
 ) -> Scene:
@@ -140,8 +143,8 @@ def scene_of_model(
         What the page calls it.
     truth
         The true class code of every training row, where it is known, to count right answers.
-    names
-        What the training rows are called.
+    names, pictures
+        What the training rows are called, and what they look like, as addresses of data.
     layout
         How points of more than two columns get into the plane: ``pca``, ``tsne``, or t-SNE up to 3,000 points.
     positions
@@ -170,6 +173,7 @@ def scene_of_model(
         layers=model.layers_,
         strength=model.strength_,
         certificate=model.certificate_,
+        pictures=None if pictures is None else tuple(pictures[row] for row in found.row.tolist()),
     )
 
 
@@ -226,10 +230,11 @@ def table_scene(path: Path, target: str, *, layout: Layout = "auto", seed: int =
     X = EncodedTable(table, encoder.fit(table)) if table.matrix is None else table.matrix
     model = COINClassifier(base="residual", random_state=seed).fit(X, codes)
     model.classes_ = np.array([str(label) for label in classes], dtype=object)
-    texts = row_looks(table, encoder.columns_).get("texts") if table.matrix is None else None
-    names = shown_names(row_names(table, table.id_column([target])), texts)
+    looks = row_looks(table, encoder.columns_) if table.matrix is None else {}
+    names = shown_names(row_names(table, table.id_column([target])), looks.get("texts"))
     places = _embedding(path, table.n_rows) if path.suffix.lower() == ".npz" else None
-    return scene_of_model(model, path.name, names=names, layout=layout, positions=places)
+    pictures = looks.get("pictures")
+    return scene_of_model(model, path.name, names=names, pictures=pictures, layout=layout, positions=places)
 
 
 def shown_names(ids: Any, texts: Any) -> list[str] | None:

@@ -91,6 +91,9 @@
 
   function describe() {
     const i = looked();
+    const picture = i >= 0 && data.pictures ? data.pictures[i] : "";
+    $("picture").hidden = !picture;
+    if (picture) $("picture").src = picture;
     if (i < 0) return write("point", "Move over a point, or focus the map and use the arrow keys.");
     const best = (u) => {
       let at = 0;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -19,8 +20,9 @@ from condiff.reproduce.datasets.texts import TEXTS, Texts, load_texts
 from condiff.reproduce.protocol import Case, Job, Options, Protocol, Shown, option
 from condiff.reproduce.protocols.tables import measured_classes
 from condiff.reproduce.rows import Row
-from condiff.reproduce.runs import Condition
+from condiff.reproduce.runs import Condition, Run
 from condiff.reproduce.splits import Split
+from condiff.reproduce.summary import rows_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -116,7 +118,7 @@ class Text(Protocol):
     )
     options = TextOptions
     baselines = "condiff.reproduce.baselines.text"
-    metrics = ("accuracy", "balanced_accuracy", "log_loss", "seconds")
+    metrics = ("accuracy", "balanced_accuracy", "log_loss")
     watches_memory = False
     on_screen = ("accuracy", "balanced_accuracy")
 
@@ -150,6 +152,14 @@ class Text(Protocol):
         truth = load(job.case.dataset).content.target[job.split.test]
         found = measured_classes(truth, outcome.answers[tested])
         return {name: round(value, 5) for name, value in found.items() if name in self.metrics}
+
+    def summarise(self, runs: Sequence[Run]) -> list[Row]:
+        """By data set and balance, few labels first."""
+
+        def place(run: Run) -> tuple[str, bool, float]:
+            return run.dataset, not run.condition["balanced"], run.condition.number("labels")
+
+        return rows_of(sorted(runs, key=place))
 
     def section(self, row: Row) -> str:
         classes = "classes as they come" if row.condition["balanced"] else "unequal classes"
