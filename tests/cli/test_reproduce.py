@@ -120,7 +120,7 @@ def test_stored_runs_are_made_again_and_compared(condiff, village, tmp_path):
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     same = condiff(*command, "--verify", 5)
     assert same.code == 0, same.err
-    assert "2 of 2 runs are the same to the last digit" in same.out
+    assert "2 runs made again: 2 are the same to the last digit" in same.out
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
     condiff(*command, "--method", "MLP", "--verify", 1).assert_failed("none of these runs is stored")
 
@@ -132,7 +132,7 @@ def test_stored_runs_are_made_again_and_compared(condiff, village, tmp_path):
     assert (
         "village, train_per_class 3, validation_per_class 4, COIN, split 1, init 0: accuracy 12.5 is now" in changed.out
     )
-    assert "1 of 2 runs are the same to the last digit; 1 differ" in changed.out
+    assert "2 runs made again: 1 are the same to the last digit, 1 differ (" in changed.out
     [kept, moved] = json.loads(condiff(*command, "--verify", 5, "--json").out)
     assert kept["equal"] and not moved["equal"]
     assert moved["difference"] == abs(moved["again"]["accuracy"] - 12.5)

@@ -64,7 +64,7 @@ class Running:
             min=1,
             metavar="N",
             help="Make N of the runs in FOLDER again, drawn at random among those of the other options, and compare "
-            "every digit; nothing is written, and differences are exit code 1.",
+            "every digit; nothing is written, and differences beyond rounding are exit code 1.",
         ),
     ] = None
     pictures: Annotated[bool, typer.Option(help="Draw the figures.")] = True
@@ -247,20 +247,24 @@ def _verify(protocol: Protocol, jobs: list[Job], running: Running, number: int, 
             protocol.prepare(chosen, pool, note)
             follow(sweep(chosen, again, pool, made), len(chosen), protocol.metrics)
             checks = compare(chosen, store, again)
-    different = [check for check in checks if not check.equal]
+    different = [check for check in checks if not check.rounded]
+    rounded = [check for check in checks if check.rounded and not check.equal]
     if running.json:
         print_json([check.to_dict() for check in checks])
     else:
         for check in different:
             console.print(f"{_place(check.stored)}: {_changes(check)}", markup=False, highlight=False, soft_wrap=True)
-        largest = f", by at most {max(check.difference for check in different):.2g}" if different else ""
         console.print(
-            f"{len(checks) - len(different)} of {len(checks)} runs are the same to the last digit"
-            f"{f'; {len(different)} differ{largest}' * bool(different)}",
+            f"{len(checks)} runs made again: {sum(check.equal for check in checks)} are the same to the last digit"
+            f"{_most('are the same up to rounding', rounded)}{_most('differ', different)}",
             highlight=False,
         )
     if different:
         raise typer.Exit(1)
+
+
+def _most(what: str, checks: list[Check]) -> str:
+    return f", {len(checks)} {what} ({max(check.difference for check in checks):.2g} at most)" if checks else ""
 
 
 def _place(run: Run) -> str:

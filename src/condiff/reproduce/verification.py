@@ -13,6 +13,9 @@ from condiff.reproduce.protocol import Job
 from condiff.reproduce.runs import Run
 from condiff.reproduce.store import Store
 
+#: Relative differences up to this are rounding.
+ROUNDING = 1e-6
+
 
 @dataclass(frozen=True)
 class Check:
@@ -35,6 +38,11 @@ class Check:
         """Whether every digit is the same, and the number of epochs."""
         return self.stored.metrics == self.again.metrics and self.stored.epochs == self.again.epochs
 
+    @property
+    def rounded(self) -> bool:
+        """Whether what differs is rounding, as between two processors: less than a millionth."""
+        return bool(self.difference <= ROUNDING * max(1.0, *map(abs, self.stored.metrics.values())))
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
         run = self.stored
@@ -45,6 +53,7 @@ class Check:
             "split": run.split,
             "init": run.init,
             "equal": self.equal,
+            "rounded": self.rounded,
             "difference": self.difference,
             "stored": {**run.metrics, "epochs": run.epochs},
             "again": {**self.again.metrics, "epochs": self.again.epochs},
