@@ -298,6 +298,18 @@ def test_a_write_that_fails_in_the_middle_leaves_the_old_answers(
     assert (tmp_path / "answers.csv").read_text() == "old"
 
 
+def test_text_that_a_spreadsheet_would_run_is_quoted_and_said(condiff: Run, fitted: Path, tmp_path: Path) -> None:
+    rows = flower_rows()
+    rows[3]["id"] = "=HYPERLINK(1)"
+    table, out = write_rows(tmp_path / "flowers.csv", rows), tmp_path / "answers.csv"
+    result = condiff("predict", fitted / "model", table, "--out", out)
+    assert result.code == 0
+    assert "note: 1 cell that a spreadsheet would run as a formula now begins with '" in result.out
+    assert read_rows(out)[3]["id"] == "'=HYPERLINK(1)"
+    condiff("predict", fitted / "model", table, "--out", out, "--formulas")
+    assert read_rows(out)[3]["id"] == "=HYPERLINK(1)"
+
+
 def test_an_output_that_is_an_input_is_refused(condiff: Run, fitted: Path, tmp_path: Path) -> None:
     table = tmp_path / "flowers.csv"
     shutil.copy(fitted / "flowers.csv", table)

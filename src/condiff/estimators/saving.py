@@ -33,6 +33,8 @@ FORMAT = "condiff-model"
 SCHEMA = 1
 _ARRAYS = "arrays.safetensors"
 _DESCRIPTION = "model.json"
+# How often a model that is replaced while it is read is read again.
+_ATTEMPTS = 20
 _FLOATS = {str(value): value for value in (float("nan"), float("inf"), float("-inf"))}
 
 
@@ -79,7 +81,7 @@ def save_state(folder: Path, kind: str, params: dict[str, Any], state: dict[str,
 
 def load_state(folder: Path) -> dict[str, Any]:
     """Read a model folder back: ``kind``, ``params``, ``state`` and ``metadata``."""
-    while True:
+    for _ in range(_ATTEMPTS):
         before = _identity(folder)
         try:
             return _load_once(folder)
@@ -87,6 +89,7 @@ def load_state(folder: Path) -> dict[str, Any]:
             if _identity(folder) == before:
                 raise
             # Somebody has saved another model in its place meanwhile: its two files belong together.
+    return _load_once(folder)
 
 
 def _identity(folder: Path) -> tuple[int, int] | None:
