@@ -191,3 +191,8 @@ def test_links_between_rows_of_a_table(tmp_path: Path) -> None:
 def test_a_path_that_is_not_there() -> None:
     with pytest.raises(InvalidFileError, match="no such file; give an"):
         read_graph("nowhere.mtx")
+
+
+def test_names_of_thousands_of_digits_are_names(tmp_path: Path) -> None:
+    (tmp_path / "graph.txt").write_text(f"{'9' * 5000} 1\n1 2\n")
+    assert len(read_graph(tmp_path / "graph.txt").node_names) == 3

@@ -19,7 +19,7 @@ from condiff.distributed.edges import Block, Edges, GraphEdges
 from condiff.distributed.partition import Method, Partition, blocks, partition
 from condiff.distributed.shards import DESCRIPTION, TRAIN, VALIDATION, Description, PartSize, part_folder
 from condiff.errors import InvalidInputError
-from condiff.files import atomic_folder
+from condiff.files import atomic_folder, new_array
 from condiff.graph import Graph
 from condiff.graph.graph import Normalisation
 from condiff.graph.sparse import valid_csr
@@ -294,7 +294,7 @@ def _write_features(place: Path, features: Any, nodes: NDArray[np.int64], dtype:
         np.save(place / "features.data.npy", own.data.astype(dtype))
         return
     shape = (nodes.size, features.shape[1])
-    out = np.lib.format.open_memmap(place / "features.npy", mode="w+", dtype=dtype, shape=shape)
+    out = new_array(place / "features.npy", dtype, shape)
     for start in range(0, nodes.size, _ROWS):
         rows = np.asarray(features[nodes[start : start + _ROWS]], dtype=dtype)
         _check_finite(rows)

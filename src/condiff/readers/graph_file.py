@@ -193,7 +193,7 @@ def _edge_list(path: Path) -> NodeDataset:
             )
         ends.append((row[0], row[1], weight))
     names = list(dict.fromkeys(name for a, b, _ in ends for name in (a, b)))
-    if all(name.isdecimal() for name in names):
+    if all(name.isdecimal() and len(name) < 20 for name in names):  # Python reads no numbers of thousands of digits
         names.sort(key=int)
     place = {name: number for number, name in enumerate(names)}
     return _plain(path, _weighted([(place[a], place[b], w) for a, b, w in ends], len(names)), tuple(names))
