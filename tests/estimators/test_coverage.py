@@ -141,3 +141,11 @@ def test_values_of_several_outputs_and_with_long_tails() -> None:
     assert found.shape == (80, 2, 2) and (found[:, 0] > 0).all()
     inside = (found[..., 0] <= model.predict(X) + 1e-9) & (model.predict(X) <= found[..., 1] + 1e-9)
     assert inside.all()
+
+
+def test_reliability_of_held_out_answers() -> None:
+    X, _, given = _blobs(7)
+    model = _fast().fit(X, given)
+    assert sum(each.n for each in model.reliability()) == len(model.record_.held_out)
+    classes = model.reliability(per_class=True)
+    assert len(classes) == 3 and all(each.low <= each.right <= each.high for each in classes)

@@ -17,7 +17,7 @@ from condiff.diffusion import Euler
 from condiff.diffusion.stability import max_diagonal
 from condiff.errors import InvalidInputError
 from condiff.estimators.base import Array, BaseCOIN
-from condiff.estimators.coverage import Asked, class_sets
+from condiff.estimators.coverage import Asked, check_held_out, class_sets, decided
 from condiff.estimators.inputs import (
     UNLABELLED,
     Items,
@@ -38,6 +38,7 @@ from condiff.training import ClassBalance
 from condiff.uncertainty.calibration import apply_temperature, fit_temperature
 from condiff.uncertainty.label_noise import doubted
 from condiff.uncertainty.quota import assign, quotas
+from condiff.uncertainty.reliability import Reliability, reliability, reliability_per_class
 
 _TINY = 1e-12
 # Diffusions of assigned classes at most, steps of each, and the share of points that may still change.
@@ -431,6 +432,19 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         that has no label, and for rows much farther from their neighbours than these are from theirs.
         """
         return out_of_scope(self, X, Asked.rows(self, X, adjacency))[0]
+
+    def reliability(self, *, per_class: bool = False) -> list[Reliability]:
+        """Whether the probabilities are what they say: held-out answers, in groups, with 95 % intervals.
+
+        Groups are of about the same probability, or with ``per_class`` one for each class. The temperature was fitted
+        on the same answers; the intervals say how little few of them tell.
+        """
+        check_held_out(self, proved=False)
+        record = decided(self.record_)
+        chances, codes = self.probabilities_of(record.answers), record.targets[record.held_out]
+        if per_class:
+            return reliability_per_class(chances, codes)
+        return reliability(chances.max(axis=1), chances.argmax(axis=1) == codes)
 
     def predict_set(
         self, X: Any, coverage: float = 0.9, *, per_class: bool = False, proved: bool = False, adjacency: Any = None

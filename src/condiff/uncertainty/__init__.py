@@ -5,6 +5,7 @@ from condiff.uncertainty.calibration import apply_temperature, fit_temperature
 from condiff.uncertainty.conformal import Promise
 from condiff.uncertainty.inspection import Change, Inspection, Neighbour, Suggestion
 from condiff.uncertainty.record import FitRecord
+from condiff.uncertainty.reliability import Reliability, reliability, reliability_per_class
 
 __all__ = [
     "Change",
@@ -12,8 +13,11 @@ __all__ = [
     "Inspection",
     "Neighbour",
     "Promise",
+    "Reliability",
     "Suggestion",
     "apply_temperature",
     "carried",
     "fit_temperature",
+    "reliability",
+    "reliability_per_class",
 ]

@@ -21,7 +21,7 @@ def draw_coverage(rows: Sequence[Row], promises: Mapping[tuple[str, Condition], 
     """
     datasets = list(dict.fromkeys(row.dataset for row in rows))
     methods = list(dict.fromkeys(row.method for row in rows))
-    figure, [[left, right]] = panels(1, 2, (9.2, 1.4 + 0.42 * len(datasets)), grid="x", sharey=True)
+    figure, [[left, right]] = panels(1, 2, (9.6, 1.4 + 0.42 * len(datasets)), grid="x", sharey=True)
     asked = 100 * rows[0].condition.number("coverage")
     left.axvline(asked, color="0.6", linewidth=1.0, linestyle="--")
     sizes = {(row.dataset, row.method): row.mean for row in rows if row.metric in ("set_size", "width")}
@@ -38,11 +38,11 @@ def draw_coverage(rows: Sequence[Row], promises: Mapping[tuple[str, Condition], 
             size, other = sizes.get((dataset, method)), sizes.get((dataset, "split"))
             if size is not None and other:
                 right.plot(size / other, height + shift, "o", color=colour, markersize=4)
-    left.set(yticks=range(len(datasets)), xlabel="coverage (%), with 95 % intervals of the mean over draws")
+    left.set(yticks=range(len(datasets)), xlabel="coverage (%), mean over draws with its 95 % interval")
     left.set_yticklabels([plain(name) for name in datasets])
     left.invert_yaxis()
     right.axvline(1.0, color="0.3", linewidth=1.0, linestyle="--")
-    right.set(xlabel="size of the sets, or width, relative to split conformal's")
+    right.set(xlabel="size or width, relative to split conformal")
     handles = [mark("promised by cross", color="0.3", linewidth=1.6)]
     handles += [
         mark(method, color=COLOURS[place % len(COLOURS)], marker="o", linestyle="")
