@@ -73,7 +73,7 @@ def test_a_damaged_image_is_one_line(condiff: Run, tmp_path: Path) -> None:
     images = split_folder(tmp_path / "colours")
     (images / "images" / "red" / "1.png").write_bytes(b"")
     run = condiff("backbone", "train", images, "--backbone", "conv4", "--size", 16, "--out", tmp_path / "t")
-    run.assert_failed("red/1.png", "cannot be read as an image")
+    run.assert_failed("red/1.png", "is not a readable image")
     assert not (tmp_path / "t").exists()
 
 

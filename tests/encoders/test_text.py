@@ -259,18 +259,19 @@ def test_a_table_with_texts_is_learned_saved_and_answers_new_texts(
     np.testing.assert_allclose(again.predict_proba(new), fitted.predict_proba(new))
 
 
-def test_a_text_counts_as_much_as_all_other_columns(tiny: str) -> None:
+def test_the_strongest_direction_of_a_text_counts_as_one_column(tiny: str) -> None:
     table, _ = tickets()
-    rng = np.random.default_rng(1)
-    table |= {f"n{number}": rng.normal(size=80).tolist() for number in range(4)}
-    encoder = TableEncoder(embedding=tiny).fit(table)
-    rows = encoder.transform(table)
-    block = next(each for each in encoder.blocks_ if each.kind == "text")
-    text = rows[:, block.start : block.stop]
-    others = np.delete(rows, slice(block.start, block.stop), axis=1)
-    assert text.var(axis=0).sum() == pytest.approx(others.var(axis=0).sum(), rel=1e-6)
-    alone = TableEncoder(embedding=tiny).fit_transform({"question": table["question"]})
-    np.testing.assert_allclose(np.linalg.norm(alone, axis=1), 1.0)
+    for embedding in (tiny, "tfidf"):
+        encoder = TableEncoder(embedding=embedding).fit(table)
+        found = encoder.transform(table)
+        rows = found if isinstance(found, np.ndarray) else found.toarray()
+        block = next(each for each in encoder.blocks_ if each.kind == "text")
+        text = rows[:, block.start : block.stop]
+        assert np.linalg.eigvalsh(np.cov(text.T, bias=True))[-1] == pytest.approx(1.0)
+        assert np.delete(rows, slice(block.start, block.stop), axis=1).var() == pytest.approx(1.0)
+        found = TableEncoder(embedding=embedding).fit_transform({"question": table["question"]})
+        alone = found if isinstance(found, np.ndarray) else found.toarray()
+        np.testing.assert_allclose(np.linalg.norm(alone, axis=1), 1.0)
 
 
 def test_which_columns_are_texts() -> None:
@@ -304,7 +305,7 @@ def test_the_state_of_texts_is_json_and_checked(tiny: str) -> None:
         one, two = encoder.transform(table), again.transform(table)
         assert abs(one - two).max() == 0
         assert again.get_params()["embedding"] == embedding
-        for damage in ({"idf": [1.0] * 999}, {"mean": ["x"]}, {"scale": -1.0}, {"embedding": 3}):
+        for damage in ({"idf": [1.0] * 999}, {"mean": ["x"]}, {"scale": -1.0}, {"embedding": 3}, {"strongest": 0.0}):
             column = {**state["columns"][0], **damage}
             with pytest.raises(InvalidFileError, match="damaged"):
                 TableEncoder.from_state({**state, "columns": [column, *state["columns"][1:]]})

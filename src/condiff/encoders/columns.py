@@ -47,8 +47,6 @@ MAX_SCALE = 2.0  # a lopsided category or a rare "true" may not drown the rest
 # Times the spread of the middle half that the standard deviation of a heavy-tailed column is.
 _HEAVY = 1.8
 _IMAGES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff")
-# Columns that a text or an image counts for at least.
-_WORTH = 4
 # Fewer different values than this are categories, and letters that are written without blanks.
 _FEWEST_TEXTS, _UNSPACED = 10, re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]")
 # Dates that name no day.
@@ -331,6 +329,8 @@ class EmbeddedColumn(LearnedColumn):
         The network that made them, and digits of its content.
     mean
         Of the rows that were there at fitting.
+    strongest
+        Their variance in the direction in which it is largest.
     scale
         What rows are multiplied by; see :func:`balanced`.
     """
@@ -338,17 +338,13 @@ class EmbeddedColumn(LearnedColumn):
     embedding: str
     key: str
     mean: list[float]
+    strongest: float
     scale: float = 1.0
 
     @property
     def feature_names(self) -> list[str]:
         """Numbers from 0."""
         return [f"{self.name}[{number}]" for number in range(len(self.mean))]
-
-    @property
-    def spread(self) -> float:
-        """Half of the mean squared distance of two random rows before scaling."""
-        return max(0.05, 1.0 - sum(value * value for value in self.mean))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -389,11 +385,6 @@ class ImageColumn(EmbeddedColumn):
     """Names of image files, relative to the table's folder: see :class:`~condiff.encoders.images.ImageEncoder`."""
 
     type: ClassVar[str] = "image"
-
-    @property
-    def spread(self) -> float:
-        """Rows are centred."""
-        return 1.0
 
     def encode(self, column: Column, where: str, before: int = 0) -> Floats:
         """Rows x numbers; zeros where there is no image."""
@@ -491,16 +482,13 @@ def learn_columns(
 def balanced(columns: list[LearnedColumn]) -> list[LearnedColumn]:
     """Scale texts and images so that nothing drowns the rest.
 
-    A text, an image and all other columns together count alike in a distance, but a text or an image as much as four
-    columns at least: it says more than one number does. Texts and images by themselves stay of length one: directions
-    are all that matters then.
+    The strongest direction of a text or an image counts as much as one column, so that it counts for as many columns as
+    it has directions: some tens. By total variance alone, each of its directions would be drowned by a single number.
+    Texts and images by themselves stay of length one: directions are all that matters then.
     """
-    others = sum(not isinstance(each, DroppedColumn | EmbeddedColumn) for each in columns)
-    worth = max(others, _WORTH)
-    return [
-        replace(each, scale=math.sqrt(worth / each.spread)) if others and isinstance(each, EmbeddedColumn) else each
-        for each in columns
-    ]
+    if all(isinstance(each, DroppedColumn | EmbeddedColumn) for each in columns):
+        return columns
+    return [replace(each, scale=each.strongest**-0.5) if isinstance(each, EmbeddedColumn) else each for each in columns]
 
 
 def require_columns(names: Collection[str], table: Columns) -> None:
@@ -603,12 +591,13 @@ def _learn_texts(column: Column, how: How) -> LearnedColumn:
             f"{how.where}: the column {name!r} holds {_plural(column)} such as {column.cell(_first(column))!r}, "
             "no text: leave it out of the text columns"
         )
+    from condiff.encoders.embedding import strongest_variance
     from condiff.encoders.text import TextEncoder
 
     texts = column.values.tolist()
     encoder = TextEncoder(how.embedding)
     try:
-        encoder.fit(texts)
+        rows = encoder.fit_transform(texts)
     except InvalidInputError as error:
         if how.text or how.embedding != "auto":
             raise
@@ -616,7 +605,7 @@ def _learn_texts(column: Column, how: How) -> LearnedColumn:
     note = ColumnNote(name, "text", encoder.describe(), "; ".join(encoder.remarks(texts)))
     return TextColumn(
         name=name, note=note, embedding=encoder.embedding_, key=encoder.key_, mean=encoder.mean_.tolist(),
-        words=encoder.words_, idf=encoder.idf_.tolist(),
+        strongest=strongest_variance(rows), words=encoder.words_, idf=encoder.idf_.tolist(),
     )  # fmt: skip
 
 
@@ -624,9 +613,11 @@ def _learn_images(column: Column, how: How) -> LearnedColumn:
     files = column.words()
     try:
         _require_images(column.name, files, how.where, 0)
+        from condiff.encoders.embedding import strongest_variance
         from condiff.encoders.images import ImageEncoder
 
-        encoder = ImageEncoder(folder_of(how.where)).fit(files[~column.missing].tolist())
+        encoder = ImageEncoder(folder_of(how.where))
+        rows = encoder.fit_transform(files[~column.missing].tolist())
     except (InvalidInputError, MissingDependencyError) as error:
         if how.image:
             raise
@@ -635,8 +626,9 @@ def _learn_images(column: Column, how: How) -> LearnedColumn:
     why = "; ".join([encoder.origin] + [f"{gaps} missing as zeros"] * bool(gaps))
     note = ColumnNote(column.name, "image", f"{len(encoder.mean_)} numbers by {encoder.backbone}", why)
     return ImageColumn(
-        name=column.name, note=note, embedding=encoder.backbone, key=encoder.key_, mean=encoder.mean_.tolist()
-    )
+        name=column.name, note=note, embedding=encoder.backbone, key=encoder.key_, mean=encoder.mean_.tolist(),
+        strongest=strongest_variance(rows),
+    )  # fmt: skip
 
 
 def folder_of(where: str) -> Path:
@@ -916,7 +908,7 @@ def _check(column: LearnedColumn) -> None:
         if isinstance(column, TextColumn):
             sound = sound and len(column.words) == len(column.idf)
             strings, numbers = strings + column.words, [*column.idf]
-        numbers = [*numbers, column.scale, *column.mean]
+        numbers = [*numbers, column.scale, column.strongest, *column.mean]
     sound = sound and all(isinstance(value, str) for value in strings)
     sound = sound and all(isinstance(value, bool) for value in flags)
     sound = sound and all(isinstance(v, int | float) and math.isfinite(v) for v in numbers)
@@ -928,5 +920,7 @@ def _check(column: LearnedColumn) -> None:
         sound = sound and column.low > -719_163 and column.high < 2_932_897
     if sound and isinstance(column, CategoryColumn | EmbeddedColumn):
         sound = column.scale > 0
+    if sound and isinstance(column, EmbeddedColumn):
+        sound = column.strongest > 0
     if not sound:
         raise TypeError(f"column {column.name!r}")

@@ -21,6 +21,8 @@ Progress: TypeAlias = Callable[[int, int], None]
 #: Opens a display of progress with a label.
 Display: TypeAlias = Callable[[str], contextlib.AbstractContextManager[Progress]]
 
+# Rows that show which direction is the strongest.
+_SOME = 1500
 # Not a parameter: a fitted encoder is saved and loaded, and whoever transforms decides what is shown.
 _display: ContextVar[Display | None] = ContextVar("display", default=None)
 
@@ -51,6 +53,16 @@ def on_sphere(rows: NDArray[Any]) -> NDArray[np.float64]:
     length = np.linalg.norm(rows, axis=1, keepdims=True)
     unit: NDArray[np.float64] = rows / np.where(length > 0, length, 1.0)
     return unit
+
+
+def strongest_variance(rows: Any) -> float:
+    """The variance of rows, dense or CSR, in the direction in which it is largest; as far as some of them show."""
+    some = rows[np.sort(np.random.default_rng(0).permutation(rows.shape[0])[:_SOME])]
+    products = some @ some.T
+    gram = np.asarray(products if isinstance(products, np.ndarray) else products.toarray(), dtype=np.float64)
+    gram = gram - gram.mean(axis=0) - gram.mean(axis=1)[:, None] + gram.mean()
+    # Rows that are all alike have no direction.
+    return max(float(np.linalg.eigvalsh(gram)[-1]) / len(gram), 1e-3)
 
 
 def cached_vectors(

@@ -56,8 +56,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     Numbers (also as text, with units and separators) are standardised, heavy tails pulled in; dates become elapsed
     time, season, weekday and hour, whichever vary; categories become one column for each level; missing values are
     filled and flagged; texts and images are embedded; ids and constants are left out. Each input column counts about as
-    much as any other in a distance, a text or an image as much as all others together. :meth:`describe` says what
-    became of every column and why.
+    much as any other in a distance, and so does the strongest direction of a text or an image. :meth:`describe` says
+    what became of every column and why.
 
     Parameters
     ----------
