@@ -76,6 +76,14 @@ def test_a_campaign_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest
     found = torture.torture(tmp_path, 2, 1.0, wanted)
     assert sorted(tried) == [("data", 0), ("model", 0), ("model", 100), ("model", 200)]
     assert (first["model"]["cases"], found["model"]["cases"], found["data"]["cases"]) == (100, 250, 100)
+    assert torture.torture(tmp_path, 1, 1.0, wanted, again=True) == found
+    assert len(tried) == 4
+    cases = json.loads((tmp_path / "cases.json").read_text())
+    cases["model-100"]["findings"] = [{"case": 101, "outcome": "crash", "what": "x", "where": "y"}]
+    (tmp_path / "cases.json").write_text(json.dumps(cases))
+    assert "- model 101: crash, x (y)" in torture.written(tmp_path, torture.torture(tmp_path, 1, 1.0, wanted))
+    assert torture.torture(tmp_path, 1, 1.0, wanted, again=True) == found
+    assert tried[4:] == [("model", 100)]
     assert "| 250 | model files | 250 | 0 |" in torture.written(tmp_path, found)
     assert json.loads((tmp_path / "counts.json").read_text()) == found
 

@@ -148,9 +148,14 @@ class Record:
         return found
 
 
-def torture(out: Path, jobs: int, minutes: float, wanted: dict[str, int]) -> dict[str, Any]:
-    """Try what has not been tried yet, for so many minutes at most; returns the counts of everything so far."""
+def torture(out: Path, jobs: int, minutes: float, wanted: dict[str, int], *, again: bool = False) -> dict[str, Any]:
+    """Try what has not been tried yet, for so many minutes at most; returns the counts of everything so far.
+
+    With ``again``, what had findings counts as not tried.
+    """
     record = Record(out / "cases.json")
+    if again:
+        record.chunks = {key: chunk for key, chunk in record.chunks.items() if not chunk["findings"]}
     todo = [(name, *chunk) for name, cases in wanted.items() for chunk in record.gaps(name, cases)]
     # Campaigns take turns, so that one that is stopped early has seen something of each.
     todo.sort(key=lambda each: each[1] / wanted[each[0]])
@@ -209,6 +214,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "robustness")
     parser.add_argument("--share", type=float, default=1.0, help="share of the cases that are wanted")
+    parser.add_argument("--again", action="store_true", help="try again what had findings, once they are mended")
     parser.add_argument("--case", nargs=2, metavar=("CAMPAIGN", "NUMBER"), help="repeat one case")
     given = parser.parse_args()
     if given.case:
@@ -219,7 +225,7 @@ def main() -> None:
             print(campaign.run(int(given.case[1]), Path(folder) / "case"))
         return
     wanted = {name: round(given.share * cases) for name, cases in WANTED.items()}
-    found = torture(given.out, given.jobs, given.minutes, wanted)
+    found = torture(given.out, given.jobs, given.minutes, wanted, again=given.again)
     print(written(given.out, found))
     short = [
         f"{found[name]['cases'] if name in found else 0} of {cases} {CAMPAIGNS[name].group}"
