@@ -106,3 +106,23 @@ def test_a_csr_shape_that_no_machine_can_hold_is_refused(tmp_path: Path) -> None
     np.savez(tmp_path / "x.npz", **parts, X_shape=np.array([1, 10**15]))
     with pytest.raises(InvalidFileError, match="X_shape would take"):
         read_npz(tmp_path / "x.npz")
+
+
+@pytest.mark.parametrize("code", [0x110000, 0xD800, 2**31])
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_texts_of_no_characters_are_refused(tmp_path: Path, code: int, order: str) -> None:
+    broken = np.full(50, code, np.uint32).astype(f"{order}u4").view(f"{order}U1")
+    np.savez(tmp_path / "x.npz", X=rows(), kind=broken)
+    with pytest.raises(
+        InvalidFileError, match=r"x\.npz: kind is not a readable array \(it holds texts of no characters"
+    ):
+        read_npz(tmp_path / "x.npz")
+    np.save(tmp_path / "x.npy", rows())
+    np.save(tmp_path / "kind.npy", broken)
+    with pytest.raises(InvalidFileError, match=r"kind\.npy is not a readable NPY file"):
+        read_npy(tmp_path / "x.npy")
+
+
+def test_texts_of_any_byte_order_are_read(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", X=rows(), kind=np.array(["é"] * 50).astype(">U3"))
+    assert read_npz(tmp_path / "x.npz")[1]["kind"].tolist() == ["é"] * 50

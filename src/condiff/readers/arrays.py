@@ -18,6 +18,7 @@ from condiff.readers.cells import listed
 
 # Rows that are looked at, or read, at a time.
 _ROWS = 65_536
+_LAST_CHARACTER = 0x10FFFF
 _SPARSER = "save it as CSR parts if most of it is zero, or uncompressed with numpy.savez"
 
 
@@ -74,7 +75,7 @@ class NpzArrays(Mapping[str, NDArray[Any]]):
                 raise InvalidFileError(f"{self.path}: {key} is cut off or too long for its header: {self.mend}")
             check_room(f"{self.path}: {key}", size, _SPARSER, packed=info.compress_size)
         with self._opened(key) as stream:
-            return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
+            return _with_characters(np.asarray(np.lib.format.read_array(stream, allow_pickle=False)))
 
     @contextlib.contextmanager
     def _opened(self, key: str) -> Iterator[IO[bytes]]:
@@ -186,8 +187,18 @@ def read_npy(path: Path) -> tuple[NDArray[Any], dict[str, NDArray[Any]]]:
             except InvalidFileError:
                 continue  # irrelevant until it is used
             if array.shape == (len(matrix),):
-                named[beside.stem] = np.asarray(array)
+                with refusing(beside, "a readable NPY file", "write it again with numpy.save"):
+                    named[beside.stem] = _with_characters(np.asarray(array))
     return matrix, named
+
+
+def _with_characters(array: NDArray[Any]) -> NDArray[Any]:
+    """The array, if its texts are made of characters: NumPy believes any number to be one, until it is used."""
+    if array.dtype.kind == "U" and array.size:
+        codes = np.ascontiguousarray(array).reshape(-1).astype(array.dtype.newbyteorder("=")).view(np.uint32)
+        if codes.max() > _LAST_CHARACTER or ((codes >= 0xD800) & (codes < 0xE000)).any():
+            raise ValueError("it holds texts of no characters")
+    return array
 
 
 def _mapped(path: Path) -> NDArray[Any]:
