@@ -190,3 +190,25 @@ def test_damaged_shards_are_refused(tmp_path):
     path.unlink()
     with pytest.raises(InvalidFileError, match="write the shards"):
         Description.load(tmp_path / "s")
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("send_rows", lambda a: a.astype(np.uint8)),
+        ("send_rows", lambda a: a + 1000),
+        ("indices", lambda a: a + 1000),
+        ("indptr", lambda a: a[::-1].copy()),
+        ("labels", lambda a: a + 1000),
+        ("receive", lambda a: -a),
+        ("weights", lambda a: a.astype(np.int64)),
+        ("weights", lambda a: a.astype(">f8")),
+        ("features", lambda a: a[:3]),
+    ],
+)
+def test_indices_of_a_part_that_point_outside_are_refused(tmp_path, name, change):
+    problem(80).write(tmp_path / "s", 2)
+    path = part_folder(tmp_path / "s", 0) / f"{name}.npy"
+    np.save(path, change(np.load(path)))
+    with pytest.raises((InvalidFileError, InvalidInputError), match=r"write|sparse matrix"):
+        Shard.load(tmp_path / "s", Ranks(0, 2))

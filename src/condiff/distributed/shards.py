@@ -175,7 +175,9 @@ class Features:
 def _check(arrays: dict[str, NDArray[Any]], description: Description, size: PartSize) -> None:
     """Raise where indices point outside of what they point into; the Laplacian's own are checked with its pattern."""
     for name, array in arrays.items():
-        if array.dtype.kind not in ("f" if name in ("weights", "degree") else "iu"):
+        # torch takes no other numbers for indices.
+        kinds = "f4 f8" if name in ("weights", "degree") else "u1 i4 i8" if name in ("labels", "roles") else "i4 i8"
+        if array.dtype.str[1:] not in kinds.split() or not array.dtype.isnative:
             raise ValueError(f"{name} holds {array.dtype}")
     if int(arrays["send"].sum()) != size.sends or int(arrays["receive"].sum()) != size.receives:
         raise ValueError("what is sent and received does not add up")
