@@ -100,6 +100,12 @@ def test_a_coverage_adds_sets(condiff: Run, fitted: Path, tmp_path: Path) -> Non
         chosen = row["set"].split(" | ")
         assert len(chosen) == int(row["set_size"]) and row["label"] in chosen and set(chosen) <= set(KINDS)
         assert not own["species"] or chosen == [own["species"]]
+    assert condiff(*command, "--abstain", "0.1").code == 0
+    rows = read_rows(tmp_path / "answers.csv")
+    sure = [max(float(row[f"p_{kind}"]) for kind in KINDS) for row in rows]
+    for row, chance in zip(rows, sure, strict=True):
+        assert abs(chance - 0.9) < 1e-5 or bool(row["label"]) == (chance > 0.9 or bool(row["given"]))
+    assert condiff(*command, "--abstain", "2").code == 2
     refused = condiff(*command, "--coverage", "90")
     assert (refused.code, refused.err.strip()) == (2, "condiff: error: --coverage must be between 0 and 1, not 90")
 

@@ -23,7 +23,9 @@ _HELP = """Measure on this machine: speed, scale, and accuracy beside peers.
 
 [bold]condiff bench tables --budget r20,5[/bold]
 
-[bold]condiff bench text --dataset ag_news --budget 1,5[/bold]"""
+[bold]condiff bench text --dataset ag_news --budget 1,5[/bold]
+
+[bold]condiff bench coverage --base linear --draws 50[/bold]"""
 _DEFAULT = "speed"
 
 

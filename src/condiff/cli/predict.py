@@ -58,6 +58,10 @@ def command(
         ),
     ] = None,
     formulas: Annotated[bool, typer.Option("--formulas", help=FORMULAS_HELP)] = False,
+    abstain: Annotated[
+        float | None,
+        typer.Option(metavar="CHANCE", help="Leave labels empty whose chance of being wrong is larger, such as 0.2."),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON list and nothing else.")] = False,
 ) -> None:
     """Answer the rows of a table: their ids with label and probabilities, or with value and interval.
@@ -71,6 +75,8 @@ def command(
     check_out(out, data, *([edges] if edges else []), suffixes=(".csv", ".parquet"))
     if coverage is not None and not 0 < coverage < 1:
         raise InvalidInputError(f"--coverage must be between 0 and 1, not {coverage:g}")
+    if abstain is not None and not 0 <= abstain <= 1:
+        raise InvalidInputError(f"--abstain must be between 0 and 1, not {abstain:g}")
     facts, read = peek(model)
     if model.resolve() in out.resolve().parents:
         raise InvalidInputError(f"--out {out} is within the model, which a new fit replaces: choose another folder")
@@ -86,6 +92,8 @@ def command(
         notes = [*table.notes, *([] if fitted.encoder_ is None else fitted.encoder_.notes_at_predict(table))]
         outputs = _answers(fitted, facts, table, ids, edge_file, notes)
         ranges = _ranges(fitted, facts, table, ids, edge_file, coverage, notes)
+    if abstain is not None and not isinstance(fitted, COINClassifier):
+        raise InvalidInputError("--abstain is for classes: leave it out, and see low and high")
     if not isinstance(fitted, COINClassifier) and outputs.ndim > 1:
         raise InvalidInputError(f"{model} answers {outputs.shape[1]} values per row: use condiff.load in Python")
     columns = _row_columns(table, ids, keep_columns, facts.target)
@@ -93,7 +101,7 @@ def command(
     if given is not None and isinstance(fitted, COINClassifier):
         notes += _unknown_labels(given, fitted.classes_.tolist(), facts.target)
     answers = (
-        _class_columns(outputs, fitted.classes_.tolist(), given, ranges)
+        _class_columns(outputs, fitted.classes_.tolist(), given, ranges, abstain)
         if isinstance(fitted, COINClassifier)
         else _value_columns(outputs, ranges, given)
     )
@@ -240,8 +248,12 @@ def _class_columns(
     classes: list[Any],
     given: NDArray[Any] | None,
     sets: NDArray[np.bool_] | None,
+    abstain: float | None,
 ) -> dict[str, list[Any]]:
     best = [classes[code] for code in probabilities.argmax(axis=1).tolist()]
+    if abstain is not None:
+        wrong = (1 - probabilities.max(axis=1) > abstain).tolist()
+        best = [None if left_out else said for said, left_out in zip(best, wrong, strict=True)]
     columns: dict[str, list[Any]] = {"label": best}
     confidence: list[float | None] = probabilities.max(axis=1).round(6).tolist()
     if given is not None:
@@ -254,7 +266,10 @@ def _class_columns(
                 confidence[row] = None if code is None else round(float(probabilities[row, code]), 6)
         columns["confidence"] = confidence
         columns["given"] = known
-        differs = [own is not None and str(own) != str(said) for said, own in zip(best, known, strict=True)]
+        differs = [
+            own is not None and said is not None and str(own) != str(said)
+            for said, own in zip(best, known, strict=True)
+        ]
         columns["model_says"] = [said if other else None for said, other in zip(best, differs, strict=True)]
     else:
         columns["confidence"] = confidence
@@ -297,10 +312,12 @@ def _plain(value: Any) -> Any:
 
 
 def _class_summary(summary: dict[str, Any], answers: dict[str, list[Any]]) -> str:
-    counts = Counter(map(str, answers["label"]))
+    counts = Counter(str(label) for label in answers["label"] if label is not None)
     summary["labels"] = {label: counts[label] for label in sorted(counts)}
     summary["below_half"] = sum(value is not None and value < 0.5 for value in answers["confidence"])
-    shown = ", ".join(f"{label} {count}" for label, count in summary["labels"].items())
+    summary["left_out"] = summary["rows"] - counts.total()
+    named = [*summary["labels"].items(), *([("no answer", summary["left_out"])] if summary["left_out"] else [])]
+    shown = ", ".join(f"{label} {count}" for label, count in named)
     return f"{counted(summary['rows'], 'row')}: {shown}; {summary['below_half']} with a confidence below one half"
 
 
