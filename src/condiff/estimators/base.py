@@ -259,7 +259,6 @@ class BaseCOIN(SaveableCOIN):
         graphs: dict[Joined, tuple[Mix, tuple[int, ...]]] = {own: ({"own": 1.0}, STEPS[own])}
         if self.graph == "auto" and not self._graph_is_given:
             graphs["leaves"] = {"leaves": 1.0}, STEPS["leaves"]
-            graphs["mixed"] = {"own": 0.5, "leaves": 0.5}, STEPS["mixed"]
         return graphs
 
     def _graph_factor(self) -> float:

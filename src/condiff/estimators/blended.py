@@ -1,9 +1,9 @@
 """The blend of bases that suits tables, and any base fitted on the labels alone, diffused as far as is supported.
 
 Candidates diffuse over nearest neighbours, over shared leaves of trees (those that the base has grown on the labels,
-cut further by random ones that know no label), along which columns that do not matter are passed over, and over a mix
-of both. A rehearsal on the unlabelled points decides (:mod:`condiff.estimators.rehearsal`). For values, held-out labels
-must agree: a rehearsal draws from the base's answers, which are smoother than what was measured.
+cut further by random ones that know no label), along which columns that do not matter are passed over, or over a mix
+that was asked for. A rehearsal on the unlabelled points decides (:mod:`condiff.estimators.rehearsal`). For values,
+held-out labels must agree: a rehearsal draws from the base's answers, which are smoother than what was measured.
 """
 
 from __future__ import annotations

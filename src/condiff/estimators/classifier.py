@@ -64,8 +64,8 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         labels. ``"answers"``: neighbours in what the base says. ``"precomputed"``: the symmetric ``adjacency`` given
         to :meth:`fit` (without one, X itself is the adjacency). A dict of these mixes them by its weights,
         ``{"knn": 1, "leaves": 2}``. A function of the distinct rows returns anything :meth:`condiff.Graph.of` reads.
-        ``"auto"``: the adjacency where one is given, nearest neighbours for networks, and for other bases whichever of
-        nearest neighbours, shared leaves and their mix a rehearsal finds best.
+        ``"auto"``: the adjacency where one is given, nearest neighbours for networks, and for other bases nearest
+        neighbours or shared leaves, whichever a rehearsal finds better.
     n_neighbors : int, default=12
         A point's weights are kept for the points nearer than its ``n_neighbors``-th, itself being the first.
     bandwidth_rank : int, default=6
