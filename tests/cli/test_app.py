@@ -87,8 +87,7 @@ def test_an_interruption_says_so(
         raise KeyboardInterrupt
 
     monkeypatch.setattr("condiff.cli.inputs.read_table", interrupted)
-    monkeypatch.setattr("condiff.readers.npz_graph.load_npz_graph", interrupted)
-    monkeypatch.setattr("condiff.reproduce.datasets.graphs.load_npz_graph", interrupted)
+    monkeypatch.setattr("condiff.reproduce.datasets.graphs.read_graph", interrupted)
     rest = ["--target", "species", "--out", flowers.with_name("m")] if command == "fit" else []
     result = condiff(command, flowers if command == "fit" else "x.npz", *rest)
     assert (result.code, result.out) == (130, "")

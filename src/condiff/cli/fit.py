@@ -82,7 +82,11 @@ def command(
         typer.Option(metavar="NAME", help="What answers before the diffusion: auto, residual (the paper's), blend."),
     ] = None,
     graph: Annotated[
-        str | None, typer.Option(metavar="NAME", help="How rows are joined: knn, to the nearest; or see --edges.")
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="How rows are joined: auto; knn, to the nearest; leaves of trees; answers; or see --edges.",
+        ),
     ] = None,
     class_weight: Annotated[
         str | None, typer.Option(metavar="WEIGHTS", help="balanced, or yes=2,no=1: how much each class counts.")
@@ -110,11 +114,9 @@ def command(
     Numbers, dates and categories are encoded, texts and images embedded, missing values filled and flagged, ids left
     out; it prints what it did.
 
-    Examples
-    --------
-    [bold]condiff fit flowers.csv --target species --out flowers-model[/bold]
+    Example: [bold]condiff fit flowers.csv --target species --out flowers-model[/bold]
 
-    [bold]condiff fit tickets.csv --target topic --out tickets-model[/bold]  (its texts are found by themselves)
+    Texts are found by themselves: [bold]condiff fit tickets.csv --target topic --out tickets-model[/bold]
     """
     started = time.perf_counter()
     if task not in ("auto", "classification", "regression"):
@@ -242,7 +244,8 @@ def _fit(task: str, options: dict[str, Any], X: Any, labels: Any, adjacency: Any
         wrong = next((name for name in given if f"'{name}' parameter" in str(error)), "")
         allowed = kind._parameter_constraints.get(wrong, [])
         choices = sorted({word for each in allowed for word in getattr(each, "options", ())})
-        advice = f"--{wrong} must be {' or '.join(choices)}, not {given[wrong]!r}" if choices else str(error)
+        either = " or ".join([", ".join(choices[:-1]), *choices[-1:]] if len(choices) > 1 else choices)
+        advice = f"--{wrong} must be {either}, not {given[wrong]!r}" if choices else str(error)
         raise InvalidInputError(advice) from error
 
 
