@@ -5,7 +5,9 @@ import hashlib
 import os
 import signal
 import stat
+import tempfile
 import threading
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -185,7 +187,9 @@ def test_atomic_folder_behind_a_link_replaces_what_the_link_points_to(tmp_path: 
 
 def child(work: Callable[[], None]) -> int:
     """Run something in a process of its own; returns how it ended."""
-    number = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # from Python 3.12 on, a fork of a process with threads
+        number = os.fork()
     if number == 0:
         try:
             work()
@@ -222,6 +226,30 @@ def test_what_another_writer_is_at_work_on_is_not_swept_up(tmp_path: Path) -> No
             (other / "a").write_text("second")
         assert contents(tmp_path / "model") == {"a": "second"}
     assert contents(tmp_path) == {"model/a": "first"}
+
+
+@pytest.mark.parametrize("name", ["mkdtemp", "mkstemp"])
+def test_what_another_writer_sweeps_up_before_it_is_locked_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    make, swept = getattr(tempfile, name), []
+
+    def made(**options: Any) -> Any:
+        found = make(**options)
+        if not swept:
+            swept.append(1)
+            Path(found).rmdir() if name == "mkdtemp" else Path(found[1]).unlink()
+        return found
+
+    monkeypatch.setattr(tempfile, name, made)
+    if name == "mkdtemp":
+        with atomic_folder(tmp_path / "model") as temporary:
+            (temporary / "a").write_text("new")
+        assert contents(tmp_path) == {"model/a": "new"}
+    else:
+        write_text(tmp_path / "file", "new")
+        assert contents(tmp_path) == {"file": "new"}
+    assert swept == [1]
 
 
 def test_a_folder_is_there_at_every_moment_while_it_is_replaced(tmp_path: Path) -> None:

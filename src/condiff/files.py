@@ -273,7 +273,10 @@ def _temporary(target: Path, *, folder: bool) -> tuple[Path, int | None]:
             temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=_PART, dir=target.parent))
             if _locks is None:
                 return temporary, None
-            lock = os.open(temporary, os.O_RDONLY)
+            try:
+                lock = os.open(temporary, os.O_RDONLY)
+            except FileNotFoundError:  # swept up already
+                continue
         else:
             lock, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=_PART, dir=target.parent)
             temporary = Path(name)

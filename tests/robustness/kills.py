@@ -11,8 +11,10 @@ import os
 import resource
 import signal
 import sys
+import tempfile
 import threading
 import time
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -66,6 +68,7 @@ class _Counted:
 
 def in_child(work: Callable[[], None], seconds: float | None = None, limit: float = 60.0) -> int | None:
     """Run something in a fork of this process; the signal that ended it, or None. ``seconds``: killed after them."""
+    said = Path(tempfile.gettempdir()) / f"torture-{os.getpid()}-{threading.get_ident()}"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a fork of a process with threads; the child starts none
         number = os.fork()
@@ -79,6 +82,9 @@ def in_child(work: Callable[[], None], seconds: float | None = None, limit: floa
             code = 0
         except SystemExit as stop:
             code = int(stop.code or 0)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                said.write_text(traceback.format_exc())
         finally:
             os._exit(code)
     end = time.monotonic() + (limit if seconds is None else seconds)
@@ -88,7 +94,9 @@ def in_child(work: Callable[[], None], seconds: float | None = None, limit: floa
             if os.WIFSIGNALED(status):
                 return os.WTERMSIG(status)
             if os.WEXITSTATUS(status):
-                raise Finding(f"the command ended with {os.WEXITSTATUS(status)}")
+                lines = said.read_text().splitlines() if said.is_file() else []
+                said.unlink(missing_ok=True)
+                raise Finding(f"the command ended with {os.WEXITSTATUS(status)}: {' '.join(lines[-1:])}")
             return None
         time.sleep(0.001)
     os.kill(number, signal.SIGKILL)
