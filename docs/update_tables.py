@@ -205,6 +205,32 @@ def fewshot_published_markdown() -> str:
     return "\n".join(lines)
 
 
+def text_markdown(rows: list[Row], dataset: str, *, balanced: bool, metric: str) -> str:
+    """Methods by their mean over budgets, a column for each budget; the best of a column is bold."""
+    found = [
+        row for row in rows if row.dataset == dataset and row.condition["balanced"] == balanced and row.metric == metric
+    ]
+    budgets = sorted({int(row.condition.number("labels")) for row in found})
+    means = {(row.method, int(row.condition.number("labels"))): row.mean for row in found}
+    best = {budget: max(mean for (_, labels), mean in means.items() if labels == budget) for budget in budgets}
+    complete = list(dict.fromkeys(row.method for row in found))
+    order = sorted(complete, key=lambda name: -sum(means.get((name, budget), 0.0) for budget in budgets))
+    titles = " | ".join(f"{budget} per class" for budget in budgets)
+    lines = [f"| method | {titles} |", "| --- |" + " ---: |" * len(budgets)]
+    for name in order:
+        cells = [means.get((name, budget)) for budget in budgets]
+        texts = [
+            "-" if cell is None else f"**{cell:.1f}**" if f"{cell:.1f}" == f"{best[budget]:.1f}" else f"{cell:.1f}"
+            for cell, budget in zip(cells, budgets, strict=True)
+        ]
+        lines.append(f"| {name} | {' | '.join(texts)} |")
+    runs = sorted({row.runs for row in found})
+    spread = max(row.std or 0.0 for row in found if row.method == "COIN")
+    lines += ["", f"Means over {' or '.join(map(str, runs))} draws of the labels; COIN's standard deviation between "]
+    lines[-1] += f"draws is {spread:.1f} at most."
+    return "\n".join(lines)
+
+
 def duration(seconds: float) -> str:
     """A time as one reads it."""
     if seconds < 0.1:
@@ -265,6 +291,15 @@ update("README.md", {"classes table": tables_markdown(tables, "classes", classes
 update(
     "docs/alternatives.md",
     {"classes table": tables_markdown(tables, "classes", classes, judged), "values table": values},
+)
+text = rows_of("text")
+update(
+    "docs/texts.md",
+    {
+        f"{dataset} {word} table": text_markdown(text, dataset, balanced=balanced, metric=metric)
+        for dataset in ("banking77", "ag_news")
+        for word, balanced, metric in (("equal", True, "accuracy"), ("unequal", False, "balanced_accuracy"))
+    },
 )
 update("docs/theory.md", {"axiom table": zoo_markdown()})
 update("docs/columns.md", {"column table": columns_markdown()})
