@@ -111,7 +111,7 @@ def test_values() -> None:
     X = np.stack([np.cos(angle), np.sin(angle)], axis=1)
     y = np.full(120, np.nan)
     y[:60:4] = 10 * angle[:60:4]
-    fitted = COINRegressor().fit(X, y)
+    fitted = COINRegressor(layers=16).fit(X, y)
     found = Inspection(fitted)
     truth, answers = found.held_out() or ([], np.zeros((0, 1)))
     assert len(truth) == 15
