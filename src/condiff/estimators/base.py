@@ -459,7 +459,7 @@ class BaseCOIN(SaveableCOIN):
             return "the columns are sparse"
         if self.solver != "euler":
             return f"solver={self.solver!r}"
-        # There a network that is trained through the diffusion wins every contest: it is not held.
+        # There a network that is trained through the diffusion wins nearly every contest, and none is held.
         unlabelled = self._domain.graph.n_nodes - items.n_labelled
         diffuses = self._head == "softmax" and self.layers != 0 and unlabelled >= FEWEST_TESTED
         if diffuses and is_embedding(self._domain.points):

@@ -35,7 +35,7 @@ def test_a_name_that_is_nearly_one(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match=r"'corra' is no graph \(did you mean 'cora'\?\): give cora, citeseer"):
         load_graph("corra")
     with pytest.raises(InvalidInputError, match=r"a folder with nodes.csv and edges.csv"):
-        load_graph(str(tmp_path / "graph.txt"))
+        load_graph(str(tmp_path / "graph"))
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
