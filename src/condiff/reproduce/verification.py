@@ -27,11 +27,10 @@ class Check:
     @property
     def difference(self) -> float:
         """The largest difference of a metric; NaN where one of the two lacks a metric that the other has."""
-        names = self.stored.metrics.keys() | self.again.metrics.keys()
-        return max(
-            (abs(self.stored.metrics.get(name, np.nan) - self.again.metrics.get(name, np.nan)) for name in names),
-            default=0.0,
-        )
+        before, after = self.stored.metrics, self.again.metrics
+        if before.keys() != after.keys():
+            return float("nan")
+        return max((abs(before[name] - after[name]) for name in before), default=0.0)
 
     @property
     def equal(self) -> bool:

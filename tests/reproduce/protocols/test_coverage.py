@@ -11,15 +11,19 @@ from condiff.reproduce.protocols import protocol
 from condiff.reproduce.protocols.coverage import CoverageOptions, draw, load
 
 
-def test_runs_of_classes_and_of_values() -> None:
+def test_runs_of_classes_and_of_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A table with values that needs no further package.
+    monkeypatch.setattr("condiff.reproduce.protocols.coverage.DATASETS", ("sk-wine", "reg-sk-diabetes"))
     found = protocol("coverage")
-    jobs = found.jobs(CoverageOptions(datasets="sk-wine,reg-Boston", draws=1, labels=30, coverage=0.8, base="linear"))
+    jobs = found.jobs(
+        CoverageOptions(datasets="sk-wine,reg-sk-diabetes", draws=1, labels=30, coverage=0.8, base="linear")
+    )
     methods = [(job.case.dataset, job.name) for job in jobs]
-    assert ("sk-wine", "per-class") in methods and ("reg-Boston", "per-class") not in methods
+    assert ("sk-wine", "per-class") in methods and ("reg-sk-diabetes", "per-class") not in methods
     runs = [job.run() for job in jobs]
     by_name = {(run.dataset, run.method): run.metrics for run in runs}
     assert by_name["sk-wine", "cross"]["coverage"] > 70 and 1 <= by_name["sk-wine", "cross"]["set_size"] <= 3
-    assert by_name["reg-Boston", "cross"]["coverage"] > 50 and by_name["reg-Boston", "cross"]["width"] > 0
+    assert by_name["reg-sk-diabetes", "cross"]["coverage"] > 50 and by_name["reg-sk-diabetes", "cross"]["width"] > 0
     assert by_name["sk-wine", "proved"]["coverage"] >= by_name["sk-wine", "cross"]["coverage"]
     rows = found.summarise(runs)
     assert list(found.pictures(jobs, runs, rows)) == ["coverage-linear.png"]
