@@ -117,7 +117,7 @@ def is_embedding(points: Array) -> bool:
 
 def may_cluster(points: Array, seed: int) -> bool:
     """Whether the residual network may be the better base."""
-    return redundancy(points, seed) >= (_REDUNDANT if len(points) <= STAGE else _REDUNDANT_OF_MANY)
+    return redundancy(points, seed) >= (_REDUNDANT if len(points) <= _AMONG else _REDUNDANT_OF_MANY)
 
 
 def redundancy(points: Array, seed: int) -> float:
