@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import functools
 import gzip
@@ -12,6 +13,8 @@ import shutil
 import sqlite3
 import tempfile
 import warnings
+import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
@@ -223,6 +226,46 @@ def _saved(write: Callable[[Path], Any], name: str) -> bytes:
         return (Path(folder) / name).read_bytes()
 
 
+# A sheet of nine rows in the old binary format, which nothing that is installed writes: packed.
+_OLD_SHEET = (
+    "c-rllO-vI}5P;|He=C$0!3ZXVkcf&LMEtuzl|(s-$UzP9ue8-vNNZ{@cu*8MnwWUfcp>591@+=j^q@BnCKx@Kn3%MB^kkw52Vk9<eO<e{hc;27W~"
+    "bTNdGp?UZ@TYie_k)din9+|OYoEQg9<Bl2#gA!z#~*HL;>q<o6Pdr!ov>apOTP;18L~+wEmSzV@Ts&0tN1CFHi$~#N#-ehoM|H-M)%4z&RuY<<N&"
+    "(z#a5NpoOz)WSwNami0Yu`Hb~m_FQM(hi!{u6c*w`U3=s#KBjbVT?B~xh-2Qfrw5whCC%c?H-ytxhkf}>V&d<tXw&Lo4shHC)7f-BF;Rpj9KbpFX"
+    "14=;Ew9w)?SX%F{Q}Ux==GaE{+o&hFa`E$p5QaMxh|{D02h|v1guB10S}y+nG{we&Ze<_GE<nu(|9JE!ixMhv<GsjMY4O)K6GIshi#LI0(rKR>Ls"
+    ";<)J{^nNbL^OX3mR0>RJ5tyeR5Wr?7LfW4tt?xV<mk{qpAE*l_$5d!~59cWw(C>7RfNS11C5BV6O$EU2c7Bet@>%G3>Px3X@+361B@;bv(ZnC3Ru"
+    "xV97f>1BBv-&A35MtkP-;m2(=pW<84o*yh-Y?^-;pM?(WIfe1`n}%-DEpFc;c@i(5h1^0uux|NfJF%3g%-xpvz6Mx^Fq<*fPKmCLa7&83R!&L9k}"
+    "6rkhb5RrSLc!v=3HYiBBKSfbZV>^SRxj26d#Vl97A%P5j!F|3Uf@i#2lHE>cdi*6_PBKS)(#qby<{?>gJ^Ra5UzGB}Ze<Ny*XN|K^k`bJBfSI<wY"
+    "Dmd>m(8LfMA(%qa4ACAGCI>|AZb4GFu&vi09Ihj5zlUenWWisoWj5a-EXSz9AJ{*fV5y`Qbla(CHlauA<)UPzcLmG6v(fyDx1QJLffdmprAc0gR!"
+    "g;@t4}-vuE%cyd%I`YMc&r4UN&Z_IfgJt{_+q*rA3O_?hsm1e&pOaWnI)=>DSs~{If}jKVH_XmDUb1*=P$m-iOT;|bzt=OEumWbU#TU}KivO!Jm&"
+    "IX"
+)
+
+
+def _open_document(rows: list[list[str]]) -> bytes:
+    """A sheet as OpenDocument has it, with the parts that a reader needs."""
+    cells = "".join(
+        "<table:table-row>"
+        + "".join(
+            f'<table:table-cell office:value-type="string"><text:p>{cell}</text:p></table:table-cell>' for cell in row
+        )
+        + "</table:table-row>"
+        for row in rows
+    )
+    names = " ".join(
+        f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"' for name in ("office", "table", "text")
+    )
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet")
+        archive.writestr(
+            "content.xml",
+            f'<?xml version="1.0"?><office:document-content {names}><office:body><office:spreadsheet>'
+            f'<table:table table:name="t">{cells}</table:table>'
+            "</office:spreadsheet></office:body></office:document-content>",
+        )
+    return stream.getvalue()
+
+
 def _columns(table: Any) -> None:
     """Read everything that a command would."""
     for name in list(table.columns)[:50]:
@@ -296,6 +339,8 @@ class Data(Campaign):
             ("t.feather", _saved(lambda p: feather.write_feather(table, p), "x"), any_bytes, _table),
             ("t.xlsx", _saved(lambda p: frame.drop(columns="lists").to_excel(p, index=False), "x.xlsx"),
              change.xml_of, _table),
+            ("t.ods", _open_document([["id", "age"], ["r1", "20"], ["r2", "30"]]), change.xml_of, _table),
+            ("t.xls", zlib.decompress(base64.b85decode(_OLD_SHEET)), any_bytes, _table),
             ("t.npz", _saved(lambda p: np.savez(p, **arrays), "x.npz"), change.npz_of, _table),
             ("u.npz", _saved(lambda p: np.savez_compressed(p, **arrays), "x.npz"), any_bytes, _table),
             ("t.npy", _saved(lambda p: np.save(p, arrays["X"]), "x.npy"), any_bytes, _table),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import ctypes
 import hashlib
 import io
 import json
+import multiprocessing
 import os
 import resource
 import signal
@@ -142,7 +144,13 @@ class Kills(Campaign):
         self.kinds = [
             *(self._save, self._store, self._predict, self._fetch, self._checkpoint, self._text),
             *(self._save, self._store, self._two_writers, self._full, self._save, self._fit),
+            *(self._disk, self._spawned, self._threads, self._clock),
         ]
+        try:
+            in_child(lambda: _own_disk(folder))
+            self.disks = True
+        except Finding:  # not Linux, or not allowed to mount
+            self.disks = False
 
     def run(self, number: int, folder: Path) -> str:
         random = self.random(number)
@@ -270,6 +278,110 @@ class Kills(Campaign):
                 raise Finding("runs were lost or counted twice")
         return "refused"
 
+    def _disk(self, random: Random, folder: Path) -> str:
+        """A real disk that is full or read-only, where this process may have one of its own."""
+        if not self.disks:
+            return self._full(random, folder)
+        from condiff import load
+        from condiff.errors import CondiffError
+
+        disk, room = folder / "disk", random.choice((None, 0, 4096, 8192, 16_384, 32_768))
+        disk.mkdir()
+
+        def write() -> None:
+            _own_disk(disk)
+            self.models[0].save(disk / "model", "old")
+            (disk / "answers.csv").write_text("old")
+            usage = os.statvfs(disk)
+            used = (usage.f_blocks - usage.f_bfree) * usage.f_frsize
+            _mount(disk, _REMOUNT | _READ_ONLY if room is None else _REMOUNT, b"" if room is None else used + room)
+            refusals = 0
+            try:
+                self.models[1].save(disk / "model", "new")
+            except CondiffError:
+                refusals += 1
+            self._command("predict", self.folder / "model", self.folder / "table.csv", "--out", disk / "answers.csv")
+            if load(disk / "model").metadata_ != ("old" if refusals else "new") or leftovers(disk):
+                raise Finding(f"a full disk left {leftovers(disk)}")
+            if (disk / "answers.csv").read_bytes() not in ((b"old",) if room is None else (b"old", self.answers)):
+                raise Finding("answers are half written")
+            if not refusals and room in (None, 0):
+                raise Finding("a model was written where there was no room")
+
+        in_child(write)
+        return "refused"
+
+    def _spawned(self, random: Random, folder: Path) -> str:
+        """Two new processes, not forks of this one, add to one store; one is killed."""
+        from condiff.reproduce.store import Store
+
+        path, spawn = folder / "runs.sqlite", multiprocessing.get_context("spawn")
+        writers = [spawn.Process(target=add_runs, args=(path, 12)) for _ in range(2)]
+        for writer in writers:
+            writer.start()
+        writers[0].join(random.random() * 3)
+        writers[0].kill()
+        for writer in writers:
+            writer.join()
+        with Store(path) as store:
+            if writers[1].exitcode or sorted(run.split for run in store.runs()) != list(range(12)):
+                raise Finding(f"runs were lost or counted twice; the writer ended with {writers[1].exitcode}")
+        return "killed"
+
+    def _threads(self, random: Random, folder: Path) -> str:
+        """Threads of one process save to one place and read from it at once."""
+        from condiff import load
+
+        target, points = folder / "model", np.random.default_rng(0).normal(size=(5, 3))
+        answers = {name: model.predict_proba(points) for name, model in zip(("old", "new"), self.models, strict=True)}
+        self.models[0].save(target, "old")
+
+        def one(number: int) -> bool:
+            if number % 3 == 0:
+                name = random.choice(("old", "new"))
+                self.models[name == "new"].save(target, name)
+                return True
+            found = load(target)
+            return np.array_equal(found.predict_proba(points), answers[str(found.metadata_)])
+
+        with ThreadPoolExecutor(4) as pool:
+            if not all(pool.map(one, range(12))):
+                raise Finding("a thread read a mixture")
+        if leftovers(folder) or visible(folder) != ["model"]:
+            raise Finding(f"threads left {leftovers(folder)} and {visible(folder)}")
+        return "read"
+
+    def _clock(self, random: Random, folder: Path) -> str:
+        """The clock jumps by years, forwards and back, and so do the times of what a killed save left behind."""
+        from condiff import load
+
+        target = folder / "model"
+        self.models[0].save(target, "old")
+
+        def jump() -> None:
+            moments = iter(lambda: random.uniform(-2e9, 4e9), None)
+            time.time = lambda: next(moments)  # type: ignore[assignment,return-value]
+            time.time_ns = lambda: int(next(moments) * 1e9)  # type: ignore[operator]
+
+        def save() -> None:
+            jump()
+            Failpoint(random.randrange(1, 20))
+            self.models[1].save(target, "new")
+
+        ended = in_child(save)
+        for left in leftovers(folder):
+            os.utime(left, (moment := random.uniform(0, 4e9), moment))
+
+        def go_on() -> None:
+            jump()
+            self.models[1].save(target, "next")
+            self._command("predict", target, self.folder / "table.csv", "--out", folder / "answers.csv")
+
+        in_child(go_on)
+        if load(target).metadata_ != "next" or leftovers(folder):
+            raise Finding(f"a clock that jumps left {leftovers(folder)}")
+        return "killed" if ended else "read"
+
     def _two_writers(self, random: Random, folder: Path) -> str:
         """Two processes save to one place, and a third reads from it; one of the writers is killed."""
         from condiff import load
@@ -364,6 +476,35 @@ class Kills(Campaign):
         if path.read_bytes() != content or leftovers(folder):
             raise Finding(f"left {leftovers(folder)}")
         return "killed" if ended else "read"
+
+
+def add_runs(path: Path, number: int) -> None:
+    """Add some runs to a store, slowly."""
+    from condiff.reproduce.store import Store
+
+    with Store(path) as store:
+        for key, run in runs(number):
+            time.sleep(0.02)
+            if key.digest not in store.find([key]):
+                store.add(key, run, {"torch": "2"})
+
+
+# Of Linux: a view of the mounts that belongs to one process, and how to mount.
+_OWN_MOUNTS, _READ_ONLY, _REMOUNT, _RECURSIVE_PRIVATE = 0x20000, 1, 32, 0x44000
+
+
+def _mount(folder: Path, flags: int, size: int | bytes) -> None:
+    options = b"size=%d" % size if isinstance(size, int) else size
+    if ctypes.CDLL(None, use_errno=True).mount(b"tmpfs", bytes(folder), b"tmpfs", flags, options):
+        raise OSError(ctypes.get_errno(), "mount")
+
+
+def _own_disk(folder: Path) -> None:
+    """Give this process, which must be a child, a disk of its own at a folder: nobody else sees it."""
+    system = ctypes.CDLL(None, use_errno=True)
+    if system.unshare(_OWN_MOUNTS) or system.mount(None, b"/", None, _RECURSIVE_PRIVATE, None):
+        raise OSError(ctypes.get_errno(), "unshare")
+    _mount(folder, 0, 1 << 24)
 
 
 @contextlib.contextmanager

@@ -220,6 +220,9 @@ def xml_of(random: Random, content: bytes) -> bytes:
                 (b'r="A1"', b'r="XFD1048576"'), (b'r="2"', b'r="1048576"'), (b'r="B2"', b'r="ZZZZ99"'),
                 (b"<v>", b"<v>9e999"), (b't="s"', b't="b"'), (b't="s"', b't="e"'), (b"<row", b"<row/><row"),
                 (b"</c>", b""), (b"<v>0</v>", b"<v>4294967295</v>"), (b'ref="', b'ref="A1:XFD1048576'),
+                (b"<table:table-row", b'<table:table-row table:number-rows-repeated="4294967295"'),
+                (b"<table:table-cell", b'<table:table-cell table:number-columns-repeated="99999999999"'),
+                (b'"string"', b'"float" office:value="9e999"'), (b'"string"', b'"date" office:date-value="x"'),
                 (b"<c ", b"<c s='99999' "), (b"?>", b'?><!DOCTYPE x [<!ENTITY a "b"><!ENTITY c "&a;&a;">]>'),
             ]  # fmt: skip
             data = data.replace(*random.choice(swaps), random.choice((1, -1)))

@@ -22,8 +22,8 @@ pytest.importorskip("openpyxl")
 # One case of every kind of file, and a few more of the quick ones.
 SHORT: dict[Any, list[int]] = {
     Models: list(range(60)),
-    Data: list(range(108)),
-    Kills: list(range(12)),
+    Data: list(range(114)),
+    Kills: list(range(16)),
     Inputs: list(range(0, 440, 11)),
 }
 
