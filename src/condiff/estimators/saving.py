@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import hashlib
 import json
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -11,7 +15,8 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load as load_arrays
+from safetensors.numpy import save_file
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -82,22 +87,36 @@ def save_state(folder: Path, kind: str, params: dict[str, Any], state: dict[str,
 def load_state(folder: Path) -> dict[str, Any]:
     """Read a model folder back: ``kind``, ``params``, ``state`` and ``metadata``."""
     for _ in range(_ATTEMPTS):
-        before = _identity(folder)
-        try:
-            return _load_once(folder)
-        except InvalidFileError:
-            if _identity(folder) == before:
-                raise
-            # Somebody has saved another model in its place meanwhile: its two files belong together.
+        with _held(folder) as before:
+            try:
+                return _load_once(folder)
+            except InvalidFileError:
+                if _identity(folder) == before:
+                    raise
+                # Somebody has saved another model in its place meanwhile: its two files belong together.
     return _load_once(folder)
 
 
-def _identity(folder: Path) -> tuple[int, int] | None:
+def _identity(place: Path | int) -> tuple[int, int] | None:
     try:
-        found = folder.stat()
+        found = os.fstat(place) if isinstance(place, int) else place.stat()
     except OSError:
         return None
     return found.st_dev, found.st_ino
+
+
+@contextlib.contextmanager
+def _held(folder: Path) -> Iterator[tuple[int, int] | None]:
+    """Which folder has this name now. While it is open no other can be given its number."""
+    try:
+        number = os.open(folder, os.O_RDONLY)
+    except OSError:  # there is none, or folders cannot be opened (Windows)
+        yield _identity(folder)
+        return
+    try:
+        yield _identity(number)
+    finally:
+        os.close(number)
 
 
 def _load_once(folder: Path) -> dict[str, Any]:
@@ -108,10 +127,13 @@ def _load_once(folder: Path) -> dict[str, Any]:
     if not isinstance(files, dict) or not whole:
         raise InvalidFileError(f"{folder / _DESCRIPTION} lacks a part of the model; save it again")
     with refusing(path, "a file of arrays", "save the model again"):
-        if not path.is_file() or sha256(path) != files.get(_ARRAYS):
+        if path.is_file():
+            check_room(path, path.stat().st_size, "load it on a larger machine")
+        # Read once: the bytes that are compared are the bytes that are used.
+        data = path.read_bytes() if path.is_file() else b""
+        if hashlib.sha256(data).hexdigest() != files.get(_ARRAYS):
             raise InvalidFileError(f"{path} is missing, truncated or changed; save the model again")
-        check_room(path, path.stat().st_size, "load it on a larger machine")
-        arrays = load_file(path)
+        arrays = load_arrays(data)
     return {
         "kind": kind,
         "params": _decode(content["params"], arrays),
