@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import gzip
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,14 @@ def test_a_sheet(tmp_path: Path) -> None:
     (tmp_path / "t.xlsx").write_bytes(b"PK no sheet")
     with pytest.raises(InvalidFileError, match="is not a readable sheet"):
         read_table(tmp_path / "t.xlsx")
+
+
+def test_a_reader_that_says_several_lines_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "t.xls").write_bytes(b"x")
+    said = b"thread panicked at cfb.rs:330:\nindex out of bounds\nnote: run with a backtrace\nindex out of bounds\n"
+    monkeypatch.setattr("subprocess.run", lambda *_, **__: subprocess.CompletedProcess([], 3, b"", said))
+    with pytest.raises(InvalidFileError, match=r"t\.xls is not a readable sheet \(index out of bounds\): save it again"):
+        read_table(tmp_path / "t.xls")
 
 
 def test_two_cells_in_the_corners_of_a_sheet_do_not_fill_the_memory(

@@ -86,7 +86,8 @@ def _sheet_cells(path: Path) -> tuple[str, list[list[Any]], int]:
         with refusing(path, "a readable sheet", "save it again, or as CSV"):
             name, rows, number = json.loads(found.stdout)
             return str(name), [[_cell(cell) for cell in row] for row in rows], int(number)
-    said = found.stderr.decode("utf-8", "replace").strip()
+    # The last line: the compiled reader may have said more, over several, before.
+    said = (found.stderr.decode("utf-8", "replace").strip().splitlines() or [""])[-1]
     if found.returncode != _REFUSED:
         said = "it needs too much memory, or the reader stopped"
     raise InvalidFileError(f"{path} is not a readable sheet ({shortened(said, 200)}): save it again, or as CSV")
