@@ -61,7 +61,7 @@ def test_largest_changes_first_and_no_more_than_asked(model: COINClassifier) -> 
 
 def test_suggestions_are_uncertain_unlabelled_and_not_joined(model: COINClassifier) -> None:
     found = Inspection(model)
-    wishes = found.suggestions(most=5)
+    wishes = found.suggestions(most=5, strategy="margin")
     assert len(wishes) == 5
     rows = [wish.row for wish in wishes]
     node_of_row = model.record_.node_of_row

@@ -35,7 +35,7 @@ from condiff.estimators.saving import SaveableCOIN
 from condiff.graph import Graph, Laplacian
 from condiff.model import COIN
 from condiff.training import ClassBalance, Problem, Training, fit
-from condiff.uncertainty import FitRecord
+from condiff.uncertainty import FitRecord, Inspection, Suggestion
 
 Array = NDArray[np.float64]
 #: Single precision is kept as it is: a million rows need not become twice as large.
@@ -157,6 +157,21 @@ class BaseCOIN(SaveableCOIN):
     def certificate_(self) -> Certificate:
         """Step-size limits of the graph."""
         return certify(self.graph_)
+
+    def suggest(self, n: int = 10, *, strategy: str = "change") -> list[Suggestion]:
+        """Training rows whose labels would help most, the first first.
+
+        Parameters
+        ----------
+        n : int, default=10
+            How many; fewer where fewer rows are without a label.
+        strategy : {"change", "margin", "entropy", "coverage", "variance", "sigma", "random"}, default="change"
+            Where a label is expected to change the answers most; where the two best classes are closest; where
+            probabilities are spread most; dense regions without a label; VarOpt and SigmaOpt, what is left unknown of
+            a Gaussian field on the graph; or any rows. A large part of the graph without any label comes first. See
+            :mod:`condiff.uncertainty.suggest`.
+        """
+        return Inspection(self).suggestions(n, strategy)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

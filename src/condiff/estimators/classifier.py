@@ -35,6 +35,7 @@ from condiff.estimators.inputs import (
 from condiff.estimators.scope import out_of_scope
 from condiff.model import Head
 from condiff.training import ClassBalance
+from condiff.uncertainty import Inspection, LabelIssue
 from condiff.uncertainty.calibration import apply_temperature, fit_temperature
 from condiff.uncertainty.label_noise import doubted
 from condiff.uncertainty.quota import assign, quotas
@@ -445,6 +446,14 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         if per_class:
             return reliability_per_class(chances, codes)
         return reliability(chances.max(axis=1), chances.argmax(axis=1) == codes)
+
+    def label_issues(self) -> list[LabelIssue]:
+        """Given labels that look wrong, the worst first.
+
+        Each label is judged by a model that had not seen it and by what its neighbours are answered. At least ten
+        labels in classes of two or more are needed; with fewer the list is empty.
+        """
+        return Inspection(self).label_issues()
 
     def predict_set(
         self, X: Any, coverage: float = 0.9, *, per_class: bool = False, proved: bool = False, adjacency: Any = None

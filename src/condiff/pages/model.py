@@ -210,10 +210,10 @@ class _ModelReport:
             columns += [Column("probability"), Column("or", "text"), Column("probability of that")]
         reach = "Part of the answer that comes from labelled points"
         columns += [Column("reach of labels", about=reach), Column("why", "text")]
-        how = "smallest gap between the two most probable classes" if self.colours else "least reach of labels"
         explained = (
-            f"Points whose label would tell most: first one for each part of the graph that has no label, then those "
-            f"with the {how}. Of points that are joined to each other only one is named."
+            "Points whose label would tell most: first one for each large part of the graph that has no label, then "
+            "those whose label is expected to change the answers most. Points that would tell the same are not named "
+            "twice. condiff label asks for them one by one."
         )
         rows = [self.suggestion(each) for each in suggestions]
         return [Text(explained), Table("Points to label next.", columns, rows)]

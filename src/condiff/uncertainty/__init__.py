@@ -3,21 +3,26 @@
 from condiff.uncertainty.blocks import carried
 from condiff.uncertainty.calibration import apply_temperature, fit_temperature
 from condiff.uncertainty.conformal import Promise
-from condiff.uncertainty.inspection import Change, Inspection, Neighbour, Suggestion
+from condiff.uncertainty.inspection import Change, Inspection, LabelIssue, Neighbour, Suggestion
 from condiff.uncertainty.record import FitRecord
 from condiff.uncertainty.reliability import Reliability, reliability, reliability_per_class
+from condiff.uncertainty.suggest import STRATEGIES, Situation, suggest
 
 __all__ = [
+    "STRATEGIES",
     "Change",
     "FitRecord",
     "Inspection",
+    "LabelIssue",
     "Neighbour",
     "Promise",
     "Reliability",
+    "Situation",
     "Suggestion",
     "apply_temperature",
     "carried",
     "fit_temperature",
     "reliability",
     "reliability_per_class",
+    "suggest",
 ]

@@ -17,7 +17,9 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from condiff.uncertainty.calibration import apply_temperature
+from condiff.uncertainty.label_noise import doubted, trust
 from condiff.uncertainty.record import FitRecord
+from condiff.uncertainty.suggest import DEFAULT, Situation, suggest
 
 Array = NDArray[np.float64]
 
@@ -90,7 +92,7 @@ class Suggestion:
     reach
         Part of the answer that comes from labelled points.
     unreached
-        Number of points in its component if that has no label at all, else 0.
+        Number of points in its component if that has no label at all and no suggestion before this one, else 0.
     """
 
     row: int
@@ -100,6 +102,34 @@ class Suggestion:
     rival_probability: float | None
     reach: float
     unreached: int
+
+
+@dataclass(frozen=True)
+class LabelIssue:
+    """A given label that looks wrong.
+
+    Attributes
+    ----------
+    row
+        Its row in the training data, from 0; of equal rows the first.
+    label, probability
+        The given label, and its probability by a model that had not seen it.
+    answer, answer_probability
+        What that model answers, and its probability.
+    neighbours
+        The probability of the label on average over the neighbours.
+    clear
+        Whether it is what ``noisy_labels="auto"`` would leave out: the label has hardly any chance, and the answer is
+        as sure as labels of its class usually are.
+    """
+
+    row: int
+    label: Any
+    probability: float
+    answer: Any
+    answer_probability: float
+    neighbours: float
+    clear: bool
 
 
 class Inspection:
@@ -199,33 +229,58 @@ class Inspection:
             )
         return found
 
-    def suggestions(self, most: int = 20) -> list[Suggestion]:
-        """Points to label next: one of each component without a label, then the least certain ones.
+    def suggestions(self, most: int = 20, strategy: str = DEFAULT) -> list[Suggestion]:
+        """Points to label next: one of each large component without a label, then those that tell most.
 
-        For classes the least certain have the smallest gap between the two most probable; for values they are those
-        that labels reach least. Of points that are joined to each other only one is named, because they share what a
-        label would tell.
+        Parameters
+        ----------
+        most
+            How many.
+        strategy
+            One of :data:`condiff.uncertainty.STRATEGIES`. For values, where no answer is more uncertain than another,
+            ``change``, ``margin`` and ``entropy`` stand for ``variance``.
         """
-        graph = self.model.graph_
-        open_nodes = np.array([label is None for label in self.label]) & (self.row >= 0)
-        sizes = np.bincount(graph.components)
-        unreached = np.where(self.record.reached, 0, sizes[graph.components])
-        certainty = self._certainty()
-        # Of a component without labels the best joined point stands for all; larger components come first.
-        order = np.lexsort((np.where(unreached > 0, -graph.degree, certainty), -unreached))
-        blocked = np.zeros(len(self.row), dtype=bool)
-        found: list[Suggestion] = []
-        for node in order[open_nodes[order]].tolist():
-            if len(found) == most:
-                break
-            if blocked[node]:
-                continue
-            found.append(self._suggestion(node, int(unreached[node])))
-            near = graph.weights.indices[graph.weights.indptr[node] : graph.weights.indptr[node + 1]]
-            blocked[near] = True
-            if unreached[node]:
-                blocked |= graph.components == graph.components[node]
-        return found
+        labelled = np.array([label is not None for label in self.label])
+        chances = self._chances(self.record.output) if self._classifies else None
+        if chances is None and strategy in ("change", "margin", "entropy"):
+            strategy = "variance"
+        situation = Situation(self.model.graph_, labelled, chances, closed=self.row < 0)
+        nodes = suggest(situation, most, strategy).tolist() if situation.open.any() else []
+        parts, found = situation.graph.components, dict[int, Suggestion]()
+        for node in nodes:
+            stood_for = parts[node] in parts[list(found)]
+            found[node] = self._suggestion(node, 0 if stood_for else int(situation.unreached[node]))
+        return list(found.values())
+
+    def label_issues(self) -> list[LabelIssue]:
+        """Given labels that look wrong, the worst first: held-out answers or neighbours speak for another class.
+
+        Empty for values, and where there were too few labels to hold some out.
+        """
+        items = self.record.held_out
+        if not self._classifies or not len(items):
+            return []
+        chances, codes = self._chances(self.record.answers), self.record.targets[items]
+        nodes = self.record.nodes[items]
+        weights = self.model.graph_.weights[nodes]
+        around = weights @ self._chances(self.record.output) / np.maximum(weights.sum(axis=1), 1e-300)[:, None]
+        believed, clear = trust(chances, around, codes), doubted(chances, codes)
+        wrong = (chances * around).argmax(axis=1) != codes
+        answers = self.model.classes_[chances.argmax(axis=1)].tolist()
+        labels = self._targets(codes)
+        return [
+            LabelIssue(
+                int(self.row[nodes[at]]),
+                labels[at],
+                float(chances[at, codes[at]]),
+                answers[at],
+                float(chances[at].max()),
+                float(around[at, codes[at]]),
+                bool(clear[at]),
+            )
+            for at in np.argsort(believed, kind="stable").tolist()
+            if wrong[at]
+        ]
 
     def held_out(self) -> tuple[list[Any], Array] | None:
         """Labels that the folds held out, and the outputs for them: probabilities of the classes, or values.
@@ -237,7 +292,7 @@ class Inspection:
             return None
         answers = self.record.answers
         if self._classifies:
-            answers = apply_temperature(answers, self.model.temperature_)
+            answers = self._chances(answers)
         else:
             answers = np.asarray(self._answers(answers), dtype=np.float64).reshape(len(items), -1)
         return self._targets(self.record.targets[items]), answers
@@ -271,11 +326,8 @@ class Inspection:
         moved = self.model.values_of(after) - self.model.values_of(before)
         return np.asarray(np.linalg.norm(moved.reshape(len(after), -1), axis=1))
 
-    def _certainty(self) -> Array:
-        if not self._classifies:
-            return self.reach
-        ordered = np.sort(apply_temperature(self.record.output, self.model.temperature_), axis=1)
-        return np.asarray(ordered[:, -1] - ordered[:, -2])
+    def _chances(self, outputs: Array) -> Array:
+        return apply_temperature(outputs, self.model.temperature_)
 
     def _neighbour(self, node: int, share: float) -> Neighbour:
         return Neighbour(int(self.row[node]), share, self.before[node], self.after[node], self.label[node])
@@ -283,7 +335,7 @@ class Inspection:
     def _suggestion(self, node: int, unreached: int) -> Suggestion:
         probability = rival = rival_probability = None
         if self._classifies:
-            [chances] = apply_temperature(self.record.output[[node]], self.model.temperature_)
+            [chances] = self._chances(self.record.output[[node]])
             second, first = np.argsort(chances, kind="stable")[-2:].tolist()
             probability, rival_probability = float(chances[first]), float(chances[second])
             rival = self.model.classes_[second : second + 1].tolist()[0]

@@ -33,3 +33,17 @@ def doubted(probabilities: Array, codes: NDArray[np.int64]) -> NDArray[np.bool_]
     rival = np.where(probabilities >= usual, probabilities, 0.0)
     rival[np.arange(len(codes)), codes] = 0.0
     return np.asarray((rival.max(axis=1) > 0) & (own < HARDLY))
+
+
+def trust(probabilities: Array, around: Array, codes: NDArray[np.int64]) -> Array:
+    """How far each label is to be believed, from 0 to 1: the lower, the likelier it is wrong.
+
+    Parameters
+    ----------
+    probabilities, codes
+        As for :func:`doubted`.
+    around
+        What the neighbours of the labelled rows are answered on average, (labels, classes).
+    """
+    items = np.arange(len(codes))
+    return np.asarray(probabilities[items, codes] * around[items, codes])
