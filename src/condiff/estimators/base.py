@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.utils import check_array, check_consistent_length, check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
@@ -27,8 +28,9 @@ from condiff.errors import InvalidInputError, StepSizeWarning, UnlabelledCompone
 from condiff.estimators.blended import STEPS, Diffused, fit_any, fit_blend, fit_for_rehearsal, fit_then_diffuse
 from condiff.estimators.choice import BLEND, NETWORK, Candidate, Choice, Joined
 from condiff.estimators.domain import Domain, follow
-from condiff.estimators.inputs import Items, Nodes, features_of, slices
+from condiff.estimators.inputs import Items, Nodes, features_of, slices, unpacked
 from condiff.estimators.links import LEARNED, Ground, Mix, Part
+from condiff.estimators.prepared import OF_THE_ROWS, Prepared
 from condiff.estimators.recipe import Recipe, clamped
 from condiff.estimators.rehearsal import FEWEST_TESTED, STAGE, can_rehearse, contest, is_embedding, may_cluster
 from condiff.estimators.saving import SaveableCOIN
@@ -181,15 +183,44 @@ class BaseCOIN(SaveableCOIN):
 
     # ---- from data to a graph -------------------------------------------------------------------------------------
 
+    def prepare(self, X: Any, *, adjacency: Any = None) -> Prepared:
+        """Encode rows and join them by a graph, once for several fits with other labels.
+
+        The result takes the place of X in ``fit`` and ``predict`` of estimators with the same parameters of the graph.
+        Rows of weight zero stay in its graph, without their labels.
+
+        >>> from condiff import COINClassifier
+        >>> rows = COINClassifier().prepare([[0.0], [0.1], [0.2], [5.0], [5.1], [5.2]])
+        >>> COINClassifier().fit(rows, [0, -1, -1, 1, -1, -1]).transduction_.tolist()
+        [0, 0, 0, 1, 1, 1]
+        >>> COINClassifier().fit(rows, [1, -1, -1, -1, -1, 0]).transduction_.tolist()
+        [1, 1, 1, 0, 0, 0]
+        """
+        self._validate_params()
+        X, _, adjacency = unpacked(X, None, adjacency, self.graph)
+        reader = clone(self)
+        numbers = reader._numbers(X, learn=True)
+        nodes = reader._join(numbers, adjacency, np.ones(numbers.shape[0], bool))
+        known = {name: value for name, value in vars(reader).items() if name not in reader.get_params(deep=False)}
+        return Prepared(numbers, nodes, known, {name: getattr(self, name) for name in OF_THE_ROWS})
+
     def _read(self, X: Any, y: Any, sample_weight: Any, adjacency: Any) -> tuple[Nodes, Array]:
         """Check the inputs and build the domain; returns the nodes and the weight of every row."""
-        X = self._numbers(X, learn=True)
+        numbers = self._numbers(X, learn=True)
         if y is None:
             raise InvalidInputError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        check_consistent_length(X, y)
-        weights = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
+        check_consistent_length(numbers, y)
+        weights = np.asarray(_check_sample_weight(sample_weight, numbers, dtype=np.float64, ensure_non_negative=True))
         if not weights.any():
             raise InvalidInputError("all sample weights are zero; at least one must be positive")
+        if not isinstance(X, Prepared):
+            return self._join(numbers, adjacency, weights > 0), weights
+        if adjacency is not None:
+            raise InvalidInputError("the rows were prepared with their graph: leave out the adjacency")
+        return X.nodes, weights
+
+    def _join(self, X: Any, adjacency: Any, keep: NDArray[np.bool_]) -> Nodes:
+        """Build the domain of rows of numbers; returns its nodes."""
         mix = self._mix(adjacency is not None)
         self._graph_is_given = "precomputed" in mix
         # An encoder gives every column of a table its due weight; standardised again, rare levels would drown the rest.
@@ -208,7 +239,7 @@ class BaseCOIN(SaveableCOIN):
             if "knn" in mix:
                 self._domain = self._domain.with_neighbours(mix, self.n_neighbors, self.bandwidth_rank)
         elif not callable(self.graph):
-            nodes = Nodes.merged(X, weights > 0)
+            nodes = Nodes.merged(X, keep)
             self._domain = Domain.of_points(
                 nodes,
                 n_neighbors=self.n_neighbors,
@@ -219,12 +250,16 @@ class BaseCOIN(SaveableCOIN):
             if self.verbose:
                 print(f"[condiff] graph of {nodes.points.shape[0]:,} points; {_search_line(self._domain.recall)}")
         else:
-            nodes = Nodes.merged(X, weights > 0)
+            nodes = Nodes.merged(X, keep)
             self._domain = Domain.of_function(nodes, self.graph, purpose=type(self).__name__, **shared)
-        return nodes, weights
+        return nodes
 
     def _numbers(self, X: Any, *, learn: bool) -> Any:
         """A matrix of numbers as it is, or the columns of a table encoded; ``learn`` decides which it is."""
+        if isinstance(X, Prepared):
+            if learn:
+                X.lend_to(self)
+            return X.numbers
         if learn:
             self.encoder_ = encoder_of(X)
         if self.encoder_ is None:
