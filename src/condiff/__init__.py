@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 __all__ = [
     "COIN",
     "COINClassifier",
+    "COINMultiLabelClassifier",
     "COINRegressor",
     "Certificate",
     "Diffusion",
@@ -24,7 +25,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from condiff.diffusion import Certificate, Diffusion, certify, diffusion_time
-    from condiff.estimators import COINClassifier, COINRegressor, PanelForecaster, load
+    from condiff.estimators import COINClassifier, COINMultiLabelClassifier, COINRegressor, PanelForecaster, load
     from condiff.graph import Graph, kernel_graph
     from condiff.model import COIN
     from condiff.readers.graph_file import read_graph
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 # torch and scikit-learn take seconds to import: a name brings its package only when it is used.
 _HOMES = {
     "condiff.model": ("COIN",),
-    "condiff.estimators": ("COINClassifier", "COINRegressor", "PanelForecaster", "load"),
+    "condiff.estimators": ("COINClassifier", "COINMultiLabelClassifier", "COINRegressor", "PanelForecaster", "load"),
     "condiff.diffusion": ("Certificate", "Diffusion", "certify", "diffusion_time"),
     "condiff.graph": ("Graph", "kernel_graph"),
     "condiff.readers.graph_file": ("read_graph",),

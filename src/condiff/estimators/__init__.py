@@ -2,7 +2,8 @@
 
 from condiff.estimators.classifier import COINClassifier
 from condiff.estimators.forecaster import PanelForecaster
+from condiff.estimators.multilabel import COINMultiLabelClassifier
 from condiff.estimators.regressor import COINRegressor
 from condiff.estimators.saving import load
 
-__all__ = ["COINClassifier", "COINRegressor", "PanelForecaster", "load"]
+__all__ = ["COINClassifier", "COINMultiLabelClassifier", "COINRegressor", "PanelForecaster", "load"]

@@ -217,8 +217,6 @@ class Saveable(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         params = self._saved_params()
-        if not isinstance(params["random_state"], int | np.integer | None):
-            params["random_state"] = None  # a generator has moved on since; the fit is not repeated on loading
         kind, arrays = type(self).__name__, dict[str, NDArray[Any]]()
         try:  # what cannot be loaded is not saved
             state = self._state()
@@ -229,6 +227,8 @@ class Saveable(BaseEstimator):  # type: ignore[misc]
 
     def _saved_params(self) -> dict[str, Any]:
         params: dict[str, Any] = self.get_params(deep=False)
+        if not isinstance(params["random_state"], int | np.integer | None):
+            params["random_state"] = None  # a generator has moved on since; the fit is not repeated on loading
         return params
 
     def _fitted(self) -> dict[str, Any]:

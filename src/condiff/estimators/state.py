@@ -23,7 +23,7 @@ Bound: TypeAlias = int | float | str | None
 #: More layers than this take minutes to answer for a few rows, and a file that asks for a billion would never end.
 #: Solvers without layers take as long for this reach, the diffusion's time times the largest degree.
 MOST_LAYERS = MOST_REACH = 100_000
-_MOST_NETWORKS, _MOST_NEIGHBOURS, _DEEPEST = 10_000, 1000, 4
+_MOST_NETWORKS, _MOST_LABELS, _MOST_NEIGHBOURS, _DEEPEST = 10_000, 10_000, 1000, 4
 
 
 class Mismatch(ValueError):
@@ -524,8 +524,27 @@ def _forecaster(value: Any, name: str, sizes: Sizes) -> None:
         raise Mismatch(f"n_regions_ is {value['n_regions_']}, but there are {sizes['regions']} means")
 
 
+def _multi_label(value: Any, name: str, sizes: Sizes) -> None:
+    record(
+        {
+            "classes_": _classes,
+            "heads_": each(record({"params": anything, "state": anything}), _MOST_LABELS, 1),
+            "cv_scores_": array("f8", "outputs", finite=False),
+            "transduction_": array("i8", "rows", "outputs", low=0, high=2),
+        }
+    )(value, name, sizes)
+    if len(value["heads_"]) != sizes["outputs"]:
+        raise Mismatch(f"there are {len(value['heads_'])} heads for {sizes['outputs']} labels")
+    for number, head in enumerate(value["heads_"]):
+        own: Sizes = {"rows": sizes["rows"]}  # but for the rows, every head has its own
+        _KINDS["COINClassifier"](head["state"], f"heads_[{number}]", own)
+        if not isinstance(head["params"], dict) or head["state"]["classes_"].tolist() != [0, 1]:
+            raise Mismatch(f"heads_[{number}] does not answer yes or no")
+
+
 _KINDS: dict[str, Check] = {
     "COINClassifier": _coin(True),
+    "COINMultiLabelClassifier": _multi_label,
     "COINRegressor": _coin(False),
     "PanelForecaster": _forecaster,
 }
