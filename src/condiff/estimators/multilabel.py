@@ -106,7 +106,7 @@ def _read_labels(Y: Any) -> NDArray[np.int64]:
     found = np.where(np.isnan(found), -1.0, found)
     wrong = np.argwhere(~np.isin(found, (-1.0, 0.0, 1.0)))
     if len(wrong):
-        row, at = wrong[0]
+        row, column = wrong[0]
         raise InvalidInputError(
             f"Y is {found[row, column]:g} in row {row}, column {column}: give 1, 0, or -1 if unknown"
         )
