@@ -51,6 +51,10 @@ class CoverageWarning(UserWarning):
     """Fewer labels than a coverage needs: a lower one is promised and given."""
 
 
+class ChanceWarning(UserWarning):
+    """Held-out labels are answered no better than by a guess."""
+
+
 class UnlabelledComponentWarning(UserWarning):
     """Some points cannot be reached from any label through the graph."""
 

@@ -11,6 +11,7 @@ from condiff.bases import residual_network
 from condiff.diffusion import Diffusion, Solver
 from condiff.errors import InvalidInputError
 from condiff.graph import Graph, Laplacian, SparseLaplacian, laplacian
+from condiff.graph.sparse import SparseMatrix
 
 Head = Literal["softmax", "sigmoid", "identity"]
 
@@ -86,7 +87,7 @@ class COIN(nn.Module):
         )
         return cls(convection, diffusion, head=head)
 
-    def base(self, x: Tensor) -> Tensor:
+    def base(self, x: Tensor | SparseMatrix) -> Tensor:
         """The output of the base network alone, through the head: ``u`` before any diffusion."""
         return apply_head(self.convection(x), self.head)
 

@@ -12,7 +12,7 @@ from tests.estimators.problems import FAST, blobs, hide, two_rings
 
 from condiff import COINClassifier
 from condiff.diffusion import SOLVERS
-from condiff.errors import InvalidInputError, StepSizeError, StepSizeWarning, UnlabelledComponentWarning
+from condiff.errors import ChanceWarning, InvalidInputError, StepSizeError, StepSizeWarning, UnlabelledComponentWarning
 
 # ---- graphs --------------------------------------------------------------------------------------------------------
 
@@ -117,6 +117,23 @@ def test_points_that_no_label_reaches_are_flagged_and_answered_by_the_base_netwo
 def test_where_labels_reach_everything_nothing_is_flagged() -> None:
     X, _, labels = blobs()
     assert not COINClassifier(**FAST).fit(X, labels).unlabelled_component_.any()
+
+
+def test_labels_that_neighbours_tell_nothing_of_are_no_better_than_chance() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 90)
+    ring = np.roll(np.eye(90), 1, axis=1)
+    with pytest.warns(ChanceWarning, match="no better than by always guessing"):
+        COINClassifier(graph="precomputed").fit(rng.normal(size=(90, 4)), y, adjacency=ring + ring.T)
+
+
+def test_held_out_labels_choose_the_time_on_a_given_graph() -> None:
+    """Features tell the class; links go anywhere, and diffusion along them would only blur."""
+    X, y, _ = blobs(centers=3, spread=0.5)
+    ring = np.roll(np.eye(len(y))[np.random.default_rng(0).permutation(len(y))], 1, axis=1)
+    random = ((ring + ring.T) > 0) & ~np.eye(len(y), dtype=bool)
+    model = COINClassifier().fit(X, np.where(np.arange(len(y)) % 2, y, -1), adjacency=random * 1.0)
+    assert model.diffusion_time_ <= 2.0 and (model.transduction_ == y).mean() > 0.9
 
 
 # ---- the diffusion -------------------------------------------------------------------------------------------------

@@ -63,6 +63,16 @@ def test_tensors(tmp_path: Path) -> None:
     check(read_graph(tmp_path / "graph.pt"))
 
 
+@pytest.mark.parametrize("form", ["object", "data set"])
+def test_a_data_of_pytorch_geometric_is_read_without_its_code(form: str, tmp_path: Path) -> None:
+    data = pytest.importorskip("torch_geometric.data")
+    ring = torch.tensor([[node, (node + 1) % 6] for node in range(6)]).T
+    saved = data.Data(x=torch.eye(6), edge_index=ring, y=torch.tensor([0, 0, 0, 1, 1, 1]))
+    torch.save(saved if form == "object" else (saved.to_dict(), None, data.Data), tmp_path / "graph.pt")
+    graph = read_graph(tmp_path / "graph.pt", needs_features=True)
+    assert (graph.n_nodes, graph.n_edges, graph.n_features, graph.n_classes) == (6, 6, 6, 2)
+
+
 class Hostile:
     def __reduce__(self) -> Any:
         return (Path.touch, (Path("opened"),))

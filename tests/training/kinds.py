@@ -83,6 +83,16 @@ def node(form: str = "sparse", settings: Training = EARLY, **changes: Any) -> Ma
     return make
 
 
+def words_through(hidden: int) -> Make:
+    """Words, a narrow hidden layer and early stopping."""
+
+    def make(dtype: torch.dtype) -> list[Problem]:
+        model = network(2, dtype, hidden_features=hidden)
+        return [each.replace(model=model) for each in node()(dtype)]
+
+    return make
+
+
 def masks(dtype: torch.dtype) -> list[Problem]:
     train, validation = (torch.isin(torch.arange(N), part) for part in (chosen()[:20], chosen()[20:60]))
     return node(train=train.numpy(), validation=validation)(dtype)
@@ -235,7 +245,8 @@ KINDS: dict[str, tuple[Make, str]] = {
     "identity": (headed("identity", Residual, SGD), "blocked streamed projected"),
     "another solver": (headed("softmax", Residual, solver="implicit"), "blocked streamed projected"),
     "two blocks": (headed("softmax", lambda i, o: Residual(i, o, width=8, blocks=2)), "streamed"),
-    "bottleneck": (headed("softmax", lambda i, o: Bottleneck(i, 4, o)), "streamed"),
+    "bottleneck": (headed("softmax", lambda i, o: Bottleneck(i, 4, o)), "streamed narrow"),
+    "bottleneck, words": (words_through(8), "streamed narrow"),
     "tasks": (tasks(True), "blocked gram"),
     "tasks, weights to be drawn": (tasks(False), "blocked gram"),
     "genes": (genes(5, ADAM), "genewise"),

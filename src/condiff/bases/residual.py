@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from condiff.errors import InvalidInputError
+from condiff.graph.sparse import SparseMatrix
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "elu": nn.ELU, "tanh": nn.Tanh, "gelu": nn.GELU}
 
@@ -92,7 +93,7 @@ class Bottleneck(nn.Module):
         self.inner = nn.Linear(in_features, hidden_features)
         self.outer = nn.Linear(hidden_features, out_features)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor | SparseMatrix) -> Tensor:
         """Map inputs of shape (..., in_features), dense or a sparse matrix, to outputs before any softmax."""
         out: Tensor = _linear(self.shortcut, x) + self.outer(self.activation(_linear(self.inner, x)))
         return out
@@ -113,12 +114,10 @@ def residual_network(
     return Bottleneck(in_features, hidden_features, out_features, activation=activation)
 
 
-def _linear(layer: nn.Module, x: Tensor) -> Tensor:
-    if x.layout == torch.strided:
-        out: Tensor = layer(x)
-        return out
-    product: Tensor = torch.sparse.mm(x, layer.weight.mT) + layer.bias
-    return product
+def _linear(layer: Any, x: Tensor | SparseMatrix) -> Tensor:
+    dense = isinstance(x, Tensor) and x.layout == torch.strided
+    out: Tensor = layer(x) if dense else x @ layer.weight.mT.contiguous() + layer.bias
+    return out
 
 
 def _activation(name: str) -> nn.Module:

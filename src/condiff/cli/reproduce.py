@@ -221,8 +221,12 @@ def run(protocol: Protocol, options: Options, running: Running) -> None:
             save(figure, out / name)
     if running.json:
         print_json([row.to_dict() for row in rows])
+    else:
+        console.print(terminal_table([row for row in rows if row.metric in (protocol.on_screen or protocol.metrics)]))
+    for line in protocol.remarks(jobs, runs):
+        note(line)
+    if running.json:
         return
-    console.print(terminal_table([row for row in rows if row.metric in (protocol.on_screen or protocol.metrics)]))
     files = ", ".join(["summary.json", "summary.csv", "table.md", "table.tex", *texts, STORE])
     console.print(f"\nwritten to {out}: {files}", markup=False)
 

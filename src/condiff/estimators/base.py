@@ -47,8 +47,9 @@ ItemLosses = Callable[[Array, NDArray[np.int64]], Array]
 
 # Layers of a solver without a step-size limit: enough for the points outside the graph to follow the flow.
 _UNLIMITED_LAYERS = 10
-# Shares of the longest diffusion that are tried where labels can be held out; 0 is the network alone.
-SHORTER = (0.25, 0.0)
+# What is tried where labels can be held out: shares of the longest diffusion, and total times on a graph that was
+# given, for links of any kind may mix classes soon, and how soon only labels can say. 0 is the network alone.
+SHORTER, GIVEN_TIMES = (0.25, 0.0), (8.0, 4.0, 2.0, 0.0)
 _FEWEST_TO_CHOOSE = 20
 # Standard errors by which a shorter diffusion must be better: few labels are noisier judges than the graph.
 _CLEARLY = 1.0
@@ -331,6 +332,14 @@ class BaseCOIN(SaveableCOIN):
         layers = max(1, math.ceil(time / step - 1e-9))
         return self._diffusion(layers, time / layers or limit)
 
+    def _shorter(self, longest: Diffusion) -> list[int]:
+        """Numbers of layers below the longest that held-out labels may choose."""
+        if self.layers != "auto":
+            return []
+        step = float(longest.strength)
+        times = GIVEN_TIMES if self._graph_is_given else [share * longest.layers * step for share in SHORTER]
+        return [layers for layers in (round(time / step) for time in times) if layers < longest.layers]
+
     def _diffusion(self, layers: int, strength: float) -> Diffusion:
         return Diffusion(int(layers), float(strength), solver=self.solver, strict=self.strict)
 
@@ -416,18 +425,19 @@ class BaseCOIN(SaveableCOIN):
         if len(held_out):
             without, every = self._train(chosen, operator, items, ~held_out, n_outputs)
             answers = every[fold, item]
-            # Held-out labels may favour less diffusion than the graph allows, but only by a clear margin.
-            shares = SHORTER if self.layers == "auto" and len(item) >= _FEWEST_TO_CHOOSE else ()
+            # Held-out labels may favour less diffusion than the graph allows; where the graph is made of the points,
+            # only by a clear margin.
+            margin = 0.0 if self._graph_is_given else _CLEARLY
             losses = item_losses(answers, item)
-            for share in shares:
-                shorter = self._diffusion(round(share * longest.layers), float(longest.strength))
+            for layers in self._shorter(longest) if len(item) >= _FEWEST_TO_CHOOSE else ():
+                shorter = self._diffusion(layers, float(longest.strength))
                 networks, every = self._train(shorter, operator, items, ~held_out, n_outputs)
                 tried = every[fold, item]
                 gains = losses - item_losses(tried, item)
-                if gains.mean() <= 0:
-                    break  # a still shorter one would not help either
-                if gains.mean() > _CLEARLY * gains.std() / math.sqrt(len(gains)):
+                if gains.mean() > margin * gains.std() / math.sqrt(len(gains)):
                     chosen, answers, losses, without = shorter, tried, losses - gains, networks
+                elif gains.mean() <= 0 and not self._graph_is_given:
+                    break  # a still shorter one would not help either
         self.layers_, self.strength_ = chosen.layers, float(chosen.strength)
         self.diffusion_time_ = self.layers_ * self.strength_
         everything = np.ones((self.n_inits, len(items.nodes)), bool)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Real
@@ -15,7 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from condiff.diffusion import Euler
 from condiff.diffusion.stability import max_diagonal
-from condiff.errors import InvalidInputError
+from condiff.errors import ChanceWarning, InvalidInputError
 from condiff.estimators.base import Array, BaseCOIN
 from condiff.estimators.coverage import Asked, check_held_out, class_sets, decided
 from condiff.estimators.inputs import (
@@ -42,6 +43,8 @@ from condiff.uncertainty.quota import assign, quotas
 from condiff.uncertainty.reliability import Reliability, reliability, reliability_per_class
 
 _TINY = 1e-12
+# Held-out labels from which a score can be told from chance.
+_FEWEST_TO_JUDGE = 30
 # Diffusions of assigned classes at most, steps of each, and the share of points that may still change.
 _ROUNDS, _STEPS, _FEW_CHANGES = 10, 30, 1e-3
 
@@ -78,7 +81,8 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         variance. Sparse data stay as they are.
     layers : int or "auto", default="auto"
         Diffusion layers. By default as many as leave ``sqrt(classes * labelled points)`` degrees of freedom on the
-        graph (four times that on a given graph); see :func:`condiff.diffusion_time`.
+        graph (four times that on a given graph; see :func:`condiff.diffusion_time`), or fewer where held-out labels
+        say so: on a given graph total times of 8, 4, 2 and 0 are compared with it.
     strength : float or "auto", default="auto"
         Diffusion strength of one layer; by default within the graph's positivity limit.
     solver : {"euler", "power", "exact", "chebyshev", "implicit"}, default="euler"
@@ -309,6 +313,8 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         if len(item):
             codes, shares = items.targets[item], items.weights[item]
             self.cv_score_ = float(np.average(answers.argmax(axis=1) == codes, weights=shares))
+            if self._graph_is_given:
+                _warn_at_chance(self.cv_score_, codes, shares)
             if self.calibration is not None:
                 self.temperature_ = fit_temperature(answers, codes, shares)
         return answers, item
@@ -504,3 +510,17 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         membership = torch.nn.functional.one_hot(torch.as_tensor(items.targets), n_classes).to(weights)
         counts = n_labelled * (weights / weights.sum(-1, keepdim=True)) @ membership
         return [ClassBalance(row, share) for row in (counts + 1.0) / (n_labelled + n_classes)]
+
+
+def _warn_at_chance(score: float, codes: NDArray[np.int64], shares: Array) -> None:
+    """Warn where held-out labels of a given graph are answered no better than by the most frequent of them."""
+    guess = float(np.bincount(codes, shares).max() / shares.sum())
+    if len(codes) < _FEWEST_TO_JUDGE or score > guess + np.sqrt(guess * (1 - guess) / len(codes)):
+        return
+    warnings.warn(
+        f"{100 * score:.0f} % of the held-out labels are answered right, no better than by always guessing the most "
+        f"frequent class ({100 * guess:.0f} %): the graph and the columns tell too little of the classes. See that "
+        "nodes, edges and labels belong together; where neighbours tend to differ, leave out the graph",
+        ChanceWarning,
+        stacklevel=4,
+    )

@@ -138,17 +138,29 @@ def _weighted(ends: list[tuple[int, int, float]], n_nodes: int) -> sp.csr_array:
     return sp.csr_array((largest, (pairs[:, 0], pairs[:, 1])), shape=(n_nodes, n_nodes))
 
 
+class _Attributes:
+    """Stands for the objects of PyTorch Geometric in a file: what they hold is read, and none of their code is run."""
+
+
 def _tensors(path: Path, needs_features: bool) -> NodeDataset:
     import torch
 
     remedy = "save plain tensors, torch.save(data.to_dict(), file)"
+    geometric = "torch_geometric.data.data.Data", "torch_geometric.data.storage.GlobalStorage"
+    attributes = "torch_geometric.data.data.DataEdgeAttr", "torch_geometric.data.data.DataTensorAttr"
+    stands_for: list[Any] = [(_Attributes, name) for name in (*geometric, *attributes)]
     with zipfile.ZipFile(path) as archive:
         size = sum(info.file_size for info in archive.infolist())
     check_room(path, size, remedy, packed=path.stat().st_size)
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        with torch.serialization.safe_globals(stands_for):
+            content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # pickles fail in many ways, and this one is never opened as such
         raise InvalidFileError(f"{path} holds Python objects, which are never loaded: {remedy}") from error
+    if isinstance(content, tuple) and content:  # a data set of one graph: tensors, where each graph begins, a class
+        content = content[0]
+    if not isinstance(content, dict):
+        content = getattr(getattr(content, "_store", None), "_mapping", content)
     if not isinstance(content, dict):
         raise InvalidFileError(f"{path} holds a {type(content).__name__}, not tensors by their names: {remedy}")
     arrays = {

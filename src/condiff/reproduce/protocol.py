@@ -221,6 +221,10 @@ class Protocol(ABC):
         """Pictures of these jobs, of all runs in the store and of the rows that sum them up, by their file names."""
         return {}
 
+    def remarks(self, jobs: Sequence[Job], runs: Sequence[Run]) -> list[str]:
+        """Lines to show below the table of these jobs, whose runs come in the same order."""
+        return []
+
     def texts(self, runs: Sequence[Run]) -> dict[str, str]:
         """Files to write beside the table, by name."""
         return {}

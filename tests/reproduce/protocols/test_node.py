@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from condiff.errors import InvalidInputError
+from condiff.errors import InvalidInputError, StepSizeWarning
 from condiff.readers.node import NodeDataset, undirected
 from condiff.readers.npz_graph import save_npz_graph
 from condiff.reproduce.protocol import jobs as make_jobs
@@ -214,3 +214,30 @@ def test_splits_are_of_one_graph_and_other_benchmarks_are_no_graphs() -> None:
         node.NodeOptions(targets=("cora", "pubmed"), export_splits=Path("x"))
     with pytest.raises(InvalidInputError, match="covid is a benchmark of its own: condiff reproduce covid"):
         node.NodeOptions(targets=("covid",))
+
+
+def test_what_was_chosen_and_what_is_no_better_than_chance_is_said(tmp_path: Path) -> None:
+    dataset = small(120)
+    path = tmp_path / "ring.npz"
+    save_npz_graph(dataset, path)
+    options = node.NodeOptions(targets=(str(path),), splits=2, inits=1, train_per_class=2, validation_per_class=20)
+    protocol = node.Node()
+    [note] = protocol.notes(options)
+    assert note.startswith("ring: COIN's layers have at most the strength") and "weight decay" in note
+    work = protocol.jobs(options)
+
+    def said(right: float) -> list[str]:
+        metrics = {"accuracy": 50.0, "validation_accuracy": right, "layers": 8.0, "strength": 0.5, "weight_decay": 0.01}
+        runs = [job.key.run(metrics, epochs=1, seconds=1.0, memory_mb=1.0) for job in work]
+        return protocol.remarks(work, runs)
+
+    chosen = "ring: COIN chose a total time of 4 (2 of 2 runs) and a weight decay of 0.01 (2 of 2 runs)"
+    assert said(90.0) == [chosen]
+    assert said(35.0)[0] == chosen and "no better than chance (33.3 %)" in said(35.0)[1]
+
+
+def test_a_strength_past_a_limit_is_warned_of_where_it_was_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "ring.npz"
+    save_npz_graph(small(60), path)
+    with pytest.warns(StepSizeWarning, match="ring: strength 9 is past the stability limit"):
+        node.Node().notes(node.NodeOptions(targets=(str(path),), changes=("COIN.strength=9.0",)))

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 import torch
 
-from condiff.errors import InvalidInputError
+from condiff.diffusion import certify
+from condiff.errors import InvalidInputError, StepSizeWarning
 from condiff.graph import Graph
 from condiff.readers.node import NodeDataset, largest_component
 from condiff.reproduce import figures
@@ -178,7 +181,42 @@ class Node(Protocol):
         return {
             "accuracy": 100 * float(right[job.split.test].mean()),
             "validation_accuracy": 100 * float(right[job.split.validation].mean()),
+            **outcome.chosen,
         }
+
+    def notes(self, options: NodeOptions) -> list[str]:
+        found = []
+        for target in options.targets:
+            dataset = load(target)
+            coin: Any = self.methods(Case(dataset.name), options).get("COIN")
+            if coin is None or (target in SIZES and not options.changes):
+                continue
+            certificate = certify(_inputs(dataset)[0].normalised(self_loops="add"))
+            if coin.strength is None:
+                found.append(
+                    f"{dataset.name}: COIN's layers have at most the strength {certificate.positivity_limit:.3g} that "
+                    f"keeps outputs positive (stable up to {certificate.stability_limit:.3g}); validation nodes choose "
+                    "its total time and weight decay"
+                )
+            elif (problem := certificate.problem(coin.strength)) is not None:
+                warnings.warn(f"{dataset.name}: {problem}", StepSizeWarning, stacklevel=2)
+        return found
+
+    def remarks(self, jobs: Sequence[Job], runs: Sequence[Run]) -> list[str]:
+        groups: dict[tuple[str, str], list[tuple[Job, Run]]] = defaultdict(list)
+        for job, run in zip(jobs, runs, strict=True):
+            groups[run.dataset, run.method].append((job, run))
+        found = []
+        for (dataset, method), own in groups.items():
+            if "weight_decay" in own[0][1].metrics:
+                found.append(f"{dataset}: {method} chose {_chosen([run for _, run in own])}")
+            if (chance := _at_chance(own)) is not None:
+                found.append(
+                    f"{dataset}: {method} is right at {chance[0]:.1f} % of the validation nodes, no better than chance "
+                    f"({chance[1]:.1f} %): the graph or the features tell too little of the classes. Compare MLP, "
+                    "which does without the graph, and LabelPropagation, which does without features"
+                )
+        return found
 
     def describe(self, dataset: str, condition: Condition) -> tuple[str, ...]:
         usual = {"train_per_class": TRAIN_PER_CLASS, "validation_per_class": VALIDATION_PER_CLASS}
@@ -205,6 +243,29 @@ def case_of(source: str, split: Split) -> Case:
     train, validation = (_per_class(dataset, part) for part in (split.train, split.validation))
     condition = Condition(train_per_class=train, validation_per_class=validation)
     return Case(dataset.name, condition, _fingerprint(source), source)
+
+
+def _chosen(runs: Sequence[Run]) -> str:
+    """Which settings runs chose, and how often each."""
+    total = Counter(f"{run.metrics['layers'] * run.metrics['strength']:.3g}" for run in runs)
+    decay = Counter(f"{run.metrics['weight_decay']:.3g}" for run in runs)
+    texts = (
+        f"{name} {', '.join(f'{value} ({number} of {len(runs)} runs)' for value, number in counts.most_common())}"
+        for name, counts in (("a total time of", total), ("a weight decay of", decay))
+    )
+    return " and ".join(texts)
+
+
+def _at_chance(own: Sequence[tuple[Job, Run]]) -> tuple[float, float] | None:
+    """The accuracy at the validation nodes and that of a guess, in percent, where these cannot be told apart."""
+    labels = load(own[0][0].case.source).labels
+    counts = np.bincount(labels[own[0][0].split.validation])
+    if counts.size == 0:
+        return None
+    guess, number = counts.max() / counts.sum(), counts.sum()
+    right = float(np.mean([run.metrics["validation_accuracy"] for _, run in own]))
+    limit = guess + 2 * float(np.sqrt(guess * (1 - guess) / number))
+    return (right, 100 * guess) if right <= 100 * limit else None
 
 
 def _per_class(dataset: NodeDataset, nodes: NDArray[np.int64]) -> int | None:

@@ -6,6 +6,7 @@ from condiff.training.engine import Engine
 from condiff.training.engines.blocked import Blocked
 from condiff.training.engines.genewise import GeneWiseEngine
 from condiff.training.engines.gram import Gram
+from condiff.training.engines.narrow import Narrow
 from condiff.training.engines.panel import Panel
 from condiff.training.engines.projected import Projected
 from condiff.training.engines.reference import Reference
@@ -17,6 +18,7 @@ ENGINES: tuple[Engine, ...] = (
     Panel(),
     Blocked(),
     Streamed(),
+    Narrow(),
     Gram(),
     Projected(),
     Reference(),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor, nn
@@ -29,11 +29,14 @@ class Outcome:
         Epochs that were run; 0 where a method has none.
     seconds
         The time that training took, without set-up such as a graph's matrix power.
+    chosen
+        Settings that were chosen on this graph.
     """
 
     scores: Tensor
     epochs: int
     seconds: float
+    chosen: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
