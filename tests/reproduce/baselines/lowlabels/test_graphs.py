@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from condiff.reproduce.baselines.lowlabels import METHODS, REGISTRY
-from condiff.reproduce.baselines.lowlabels.graphs import Laplace, Poisson, solve_symmetric
+from condiff.reproduce.baselines.lowlabels.graphs import Laplace, PLaplace, Poisson, solve_symmetric
 from condiff.reproduce.baselines.lowlabels.method import LowLabelProblem
 
 
@@ -38,6 +38,16 @@ def test_laplace_learning_is_harmonic(problem: LowLabelProblem) -> None:
     mean = (problem.weights @ found) / np.asarray(problem.weights.sum(axis=1)).reshape(-1, 1)
     assert np.allclose(found[free], mean[free], atol=1e-6)
     assert np.allclose(found.sum(axis=1), 1, atol=1e-6)
+
+
+@pytest.mark.parametrize("p", [2.5, 3.0])
+def test_the_p_laplacian_is_where_no_point_pulls_any_more(problem: LowLabelProblem, p: float) -> None:
+    found = PLaplace(p=p, rounds=20).scores(problem)
+    free = np.setdiff1d(np.arange(120), problem.known)
+    for column in found.T:
+        apart = column[None, :] - column[:, None]
+        pull = problem.weights.toarray() * np.abs(apart) ** (p - 2) * apart
+        assert np.abs(pull.sum(axis=1)[free]).max() < 1e-3 * np.abs(pull).sum(axis=1).max()
 
 
 def test_poisson_learning_solves_its_equation(problem: LowLabelProblem) -> None:

@@ -12,10 +12,13 @@ METHODS: dict[str, tuple[str, str]] = {
     "Laplace": ("graphs", "Laplace"),
     "WNLL": ("graphs", "WeightedNonlocal"),
     "ProperlyWeighted": ("graphs", "ProperlyWeighted"),
+    "p-Laplace": ("graphs", "PLaplace"),
     "LabelSpreading": ("graphs", "LabelSpreading"),
     "Poisson": ("graphs", "Poisson"),
-    "Poisson-sizes": ("graphs", "PoissonWithSizes"),
-    "PoissonMBO": ("graphs", "PoissonMBO"),
+    "Poisson-sizes": ("sizes", "PoissonWithSizes"),
+    "PoissonMBO": ("sizes", "PoissonMBO"),
+    "VolumeMBO": ("sizes", "VolumeMBO"),
+    "CutSSL": ("sizes", "CutSSL"),
 }
 
 

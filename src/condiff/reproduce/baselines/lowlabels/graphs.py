@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,7 +12,6 @@ import torch
 
 from condiff.graph import Graph, nearest
 from condiff.reproduce.baselines.lowlabels.method import Array, Codes, LowLabelMethod, LowLabelProblem
-from condiff.uncertainty.quota import assign
 
 
 def solve_symmetric(apply: Callable[[Array], Array], right: Array, tolerance: float, most: int = 2000) -> Array:
@@ -135,6 +133,44 @@ class ProperlyWeighted(Laplace):
 
 
 @dataclass(frozen=True)
+class PLaplace(Scored):
+    """The variational p-Laplacian (Flores, Calder and Lerman, 2022): ``sum w |u(x) - u(y)|^p`` is least.
+
+    With p above two, labels pull on more than their neighbours. Every class is solved by itself, by damped reweighted
+    Laplace equations whose power grows from two.
+
+    Parameters
+    ----------
+    p
+        The power.
+    rounds
+        Equations at each power on the way, and five times as many at the last.
+    """
+
+    p: float = 3.0
+    rounds: int = 3
+
+    def scores(self, problem: LowLabelProblem) -> Array:
+        weights = sp.coo_array(problem.weights)
+        rows, columns, data = weights.row, weights.col, weights.data
+        found = np.asarray(Laplace().scores(problem))
+        free = np.ones(len(found), bool)
+        free[problem.known] = False
+        for code in range(problem.n_classes):
+            u = found[:, code]
+            for p in np.arange(2.25, self.p + 1e-9, 0.25):
+                for _ in range(self.rounds * (5 if p == self.p else 1)):
+                    steep = np.maximum(np.abs(u[rows] - u[columns]), 1e-6) ** (p - 2)
+                    pulled = sp.csr_array((data * steep, (rows, columns)), shape=weights.shape)
+                    scale = degrees(pulled)[free] ** -0.5
+                    inner = product(sp.csr_array(sp.diags_array(scale) @ pulled[free][:, free] @ sp.diags_array(scale)))
+                    right = scale * (pulled[free][:, problem.known] @ u[problem.known])
+                    solved = scale * solve_symmetric(lambda v, f=inner: v - f(v), right[:, None], 1e-4)[:, 0]
+                    u[free] += (solved - u[free]) / (p - 1)
+        return found
+
+
+@dataclass(frozen=True)
 class LabelSpreading(Scored):
     """Local and global consistency (Zhou et al., NIPS 2003): the labels, spread, with a little pull back to them.
 
@@ -179,51 +215,3 @@ def sources(problem: LowLabelProblem) -> Array:
     found = np.zeros((len(problem.points), problem.n_classes))
     found[problem.known] = problem.indicators - problem.indicators.mean(axis=0)
     return found
-
-
-@dataclass(frozen=True)
-class PoissonWithSizes(Poisson):
-    """Poisson learning whose scores are scaled until every class has its size, which it is told."""
-
-    knows_sizes: ClassVar[bool] = True
-
-    def codes(self, problem: LowLabelProblem, seed: int) -> Codes:
-        found = self.scores(problem)
-        return assign(found / max(float(found.std()), 1e-12), problem.sizes)[0]
-
-
-@dataclass(frozen=True)
-class PoissonMBO(LowLabelMethod):
-    """Poisson learning, then heat and threshold in turn, every class keeping its size, which it is told.
-
-    Calder et al., ICML 2020, with the authors' settings. They scale the classes until the sizes are nearly right; here
-    the best assignment with exactly these sizes is taken.
-
-    Parameters
-    ----------
-    outer, inner
-        Thresholds, and steps of heat before each; a step is the inverse of the largest degree.
-    fidelity
-        Weight of the sources in a step.
-    """
-
-    knows_sizes: ClassVar[bool] = True
-
-    outer: int = 20
-    inner: int = 40
-    fidelity: float = 1.0
-
-    def codes(self, problem: LowLabelProblem, seed: int) -> Codes:
-        found = PoissonWithSizes().codes(problem, seed)
-        step = 1 / float(degrees(problem.weights).max())
-        # In single precision: what is added at the labels is six orders above the rounding.
-        operator = Graph.of(problem.weights).laplacian(torch.float32)
-        added = torch.as_tensor(self.fidelity * step * sources(problem), dtype=torch.float32)
-        for _ in range(self.outer):
-            u = torch.eye(problem.n_classes)[found]
-            for _ in range(self.inner):
-                u = u - step * operator(u) + added
-            before, found = found, assign(u.double().numpy(), problem.sizes)[0]
-            if np.array_equal(before, found):
-                break
-        return found
