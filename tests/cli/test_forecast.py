@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from tests.cli.conftest import Run, read_rows
 
-QUICK = ["--inits", 1, "--folds", 2, "--lags", 4]
+from condiff import load
+
+QUICK = ["--inits", 1, "--folds", 4, "--lags", 4]
 NAMES = [f"town {place}" for place in range(14)]
 
 
@@ -31,51 +33,80 @@ def towns(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_table_and_a_file_for_every_region(condiff: Run, towns: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_and_a_file_for_every_series(condiff: Run, towns: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(towns)
-    result = condiff("forecast", "cases.csv", "--edges", "roads.csv", "--horizon", 2, *QUICK)
+    result = condiff("forecast", "cases.csv", "--edges", "roads.csv", "--horizon", 2, "--levels", "95,50", *QUICK)
     assert result.code == 0
-    assert "back-test: 2 of 2" in result.err
     for part in (
-        "40 days (2020-03-01 to 2020-04-09), 14 regions, 3",
-        "28 weights, the same for all days",
-        "last 2 days",
+        "14 series, 40 times (2020-03-01 to 2020-04-09), daily, season of 7 steps, 3",
+        "28 weights, the same for all times",
+        "the forecast is ",
+        "Back-test: 4 forecasts",
         "last value",
-        "mean of the last week",
-        "Forecast (12 of 14 regions, the largest)",
+        "seasonal naive",
+        "50 % intervals hold",
+        "Forecast (12 of 14 series, the largest)",
         "2020-04-10",
         "2020-04-11",
-        "80 %",
+        "50 %",
         "town 13",
         "written to forecast.csv",
     ):
         assert part in result.out, part
     rows = read_rows(towns / "forecast.csv")
-    assert [row["region"] for row in rows] == NAMES * 2
-    assert [row["day"] for row in rows] == ["2020-04-10"] * 14 + ["2020-04-11"] * 14
+    assert [row["unique_id"] for row in rows] == [name for name in NAMES for _ in range(2)]
+    assert [row["ds"] for row in rows] == ["2020-04-10", "2020-04-11"] * 14
     for row in rows:
-        assert float(row["low"]) <= float(row["forecast"]) <= float(row["high"])
-        assert float(row["last_value_low"]) <= float(row["last_value"]) <= float(row["last_value_high"])
+        ends = [float(row[name]) for name in ("lo-95", "lo-50", "forecast", "hi-50", "hi-95")]
+        assert ends == sorted(ends)
 
 
 def test_json_is_one_list_and_agrees_with_the_file(condiff: Run, towns: Path) -> None:
     out = towns / "folder" / "answer.csv"
     arguments = ["forecast", towns / "cases.csv", "--edges", towns / "roads.csv", *QUICK, "--out", out, "--json"]
-    result = condiff(*arguments)
+    result = condiff(*arguments, "--paths", 2)
     assert result.code == 0
     [summary] = json.loads(result.out)
-    assert (summary["days"], summary["regions"], summary["graphs"], summary["folds"]) == (40, 14, 1, 2)
-    assert [score["method"] for score in summary["backtest"]] == ["COIN", "last value", "mean of the last week"]
-    assert all(score["rmse"] >= score["mae"] > 0 for score in summary["backtest"])
+    assert (summary["times"], summary["series"], summary["graphs"], summary["folds"]) == (40, 14, 1, 4)
+    assert summary["backtest"][0]["method"] == "forecast"
+    assert {"last value", "seasonal naive", "network"} <= {score["method"] for score in summary["backtest"]}
+    assert sum(summary["shares"].values()) == pytest.approx(1)
     rows = read_rows(out)
+    assert {"path-1", "path-2", "lo-80", "hi-95"} <= rows[0].keys()
     assert [float(row["forecast"]) for row in rows] == pytest.approx(
         [row["forecast"] for row in summary["forecast"]], abs=1e-6
     )
-    before = out.read_bytes()
-    assert condiff(*arguments).code == 0
-    assert out.read_bytes() == before
-    assert condiff(*arguments, "--seed", 1).code == 0
-    assert out.read_bytes() != before
+
+
+def test_long_tables_pictures_pages_and_models(condiff: Run, towns: Path) -> None:
+    wide = read_rows(towns / "cases.csv")
+    lines = [f"{name},{row['date']},{row[name]}" for name in NAMES for row in wide if row[name]]
+    (towns / "long.csv").write_text("unique_id,ds,y\n" + "\n".join(lines) + "\n")
+    made = [towns / name for name in ("fan.png", "page.html", "model", "f.csv")]
+    options = [item for pair in zip(("--plot", "--report", "--model", "--out"), made, strict=True) for item in pair]
+    result = condiff("forecast", towns / "long.csv", *QUICK, *options)
+    assert result.code == 0
+    assert "neighbours found in the data" in result.out
+    assert made[0].stat().st_size > 10_000
+    page = made[1].read_text()
+    assert "The rolling back-test" in page and "town 13" in page and page.count("<svg") >= 2
+    again = load(made[2])
+    assert again.metadata_["names"] == NAMES
+    rows = read_rows(made[3])
+    np.testing.assert_allclose([float(row["forecast"]) for row in rows], again.predict()[0], atol=1e-5)
+
+
+def test_static_features_and_covariates(condiff: Run, towns: Path) -> None:
+    (towns / "places.csv").write_text("town,x\n" + "".join(f"{name},{n}\n" for n, name in enumerate(NAMES)))
+    days = [datetime.date(2020, 3, 1) + datetime.timedelta(n) for n in range(41)]
+    (towns / "known.csv").write_text("ds,weekend\n" + "".join(f"{day},{int(day.weekday() > 4)}\n" for day in days))
+    result = condiff(
+        *("forecast", towns / "cases.csv", "--static", towns / "places.csv", "--covariates", towns / "known.csv"),
+        *(*QUICK, "--season", "none", "--out", towns / "f.csv"),
+    )
+    assert result.code == 0
+    assert "season of" not in result.out
+    assert len(read_rows(towns / "f.csv")) == 14
 
 
 def test_a_graph_a_day(condiff: Run, towns: Path) -> None:
@@ -98,33 +129,52 @@ def test_names_with_brackets_are_shown_as_they_are(condiff: Run, towns: Path) ->
 
 
 def test_where_nothing_can_be_compared_there_are_no_error_bars(condiff: Run, towns: Path) -> None:
-    lines = (towns / "cases.csv").read_text().splitlines()
-    gone = [",".join([line.split(",")[0], *[""] * 14]) for line in lines[-3:]]
-    (towns / "cases.csv").write_text("\n".join([*lines[:-3], *gone]) + "\n")
-    arguments = ["forecast", towns / "cases.csv", "--edges", towns / "roads.csv", *QUICK, "--out", towns / "f.csv"]
-    result = condiff(*arguments)
+    lines = (towns / "cases.csv").read_text().splitlines()[:6]
+    (towns / "cases.csv").write_text("\n".join(lines) + "\n")
+    result = condiff("forecast", towns / "cases.csv", *QUICK, "--out", towns / "f.csv")
     assert result.code == 0
     assert "there are no error bars" in result.out
+    assert "too few days for a back-test: the forecast is the last value" in result.out
     rows = read_rows(towns / "f.csv")
-    assert all(row["forecast"] and not row["low"] and not row["high"] for row in rows)
-    [summary] = json.loads(condiff(*arguments, "--json").out)
-    assert summary["backtest"][0]["mae"] is None
+    assert all(row["forecast"] and not row["lo-80"] and not row["hi-80"] for row in rows)
+
+
+def test_holes_are_filled_and_known_values_stay(condiff: Run, towns: Path) -> None:
+    known = read_rows(towns / "cases.csv")
+    result = condiff("impute", towns / "cases.csv", "--edges", towns / "roads.csv", "--out", towns / "filled.csv")
+    assert result.code == 0
+    assert "On known values, hidden" in result.out and "straight line" in result.out
+    rows = read_rows(towns / "filled.csv")
+    assert len(rows) == 40 * 14
+    before = {(name, row["date"]): row[name] for row in known for name in NAMES}
+    for row in rows:
+        cell = before[row["unique_id"], row["ds"]]
+        assert row["filled"] == str(int(not cell))
+        assert float(row["lo-80"]) <= float(row["y"]) + 1e-6 and (not cell or float(cell) == float(row["y"]))
+    arguments = ["impute", towns / "cases.csv", "--wide", "--out", towns / "wide.csv", "--json"]
+    [summary] = json.loads(condiff(*arguments).out)
+    assert summary["filled"] == sum(row["filled"] == "1" for row in rows)
+    assert list(read_rows(towns / "wide.csv")[0]) == ["ds", *NAMES]
 
 
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [
-        (["nowhere.csv", "--edges", "roads.csv"], ["nowhere.csv does not exist"]),
+        (["nowhere.csv"], ["nowhere.csv does not exist"]),
         (["cases.csv", "--edges", "nowhere.csv"], ["nowhere.csv does not exist"]),
         (["cases.csv", "--edges", "cases.csv"], ["no column 'source'"]),
         (["roads.csv", "--edges", "roads.csv"], ["line 2, column 'target' is 'town 1'"]),
-        (["cases.csv", "--edges", "roads.csv", "--coverage", "1.5"], ["--coverage must be above 0 and below 1"]),
-        (["cases.csv", "--edges", "roads.csv", "--out", "answer.txt"], ["--out must end in .csv"]),
-        (["cases.csv", "--edges", "roads.csv", "--out", "cases.csv"], ["is also an input, which would be lost"]),
+        (["cases.csv", "--levels", "80,150"], ["--levels are percents above 0 and below 100"]),
+        (["cases.csv", "--season", "weekly"], ["--season must be auto, none or numbers"]),
+        (["cases.csv", "--directed"], ["--directed is about edges"]),
+        (["cases.csv", "--edges", "roads.csv", "--static", "roads.csv"], ["give one of them"]),
+        (["cases.csv", "--plot", "fan.gif"], ["--plot must end in .png"]),
+        (["cases.csv", "--model", "cases.csv"], ["not a condiff model"]),
+        (["cases.csv", "--out", "answer.txt"], ["--out must end in .csv"]),
+        (["cases.csv", "--out", "cases.csv"], ["is also an input, which would be lost"]),
         (["cases.csv", "--edges", "roads.csv", "--out", "./roads.csv"], ["is also an input, which would be lost"]),
-        (["cases.csv", "--edges", "roads.csv", "--lags", "39"], ["needs at least 41 days", "there are 40 days"]),
     ],
-    ids=lambda value: " ".join(value) if "--edges" in value else "",
+    ids=lambda value: " ".join(value) if "." in value[0] and " " not in value[0] else "",
 )
 def test_errors_are_one_line_and_nothing_is_written(
     condiff: Run, towns: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], parts: list[str]
@@ -134,7 +184,8 @@ def test_errors_are_one_line_and_nothing_is_written(
     assert sorted(path.name for path in towns.iterdir()) == ["cases.csv", "roads.csv"]
 
 
-def test_the_help_shows_an_example(condiff: Run) -> None:
-    result = condiff("forecast", "--help")
+@pytest.mark.parametrize("command", ["forecast", "impute"])
+def test_the_help_shows_examples(condiff: Run, command: str) -> None:
+    result = condiff(command, "--help")
     assert result.code == 0
-    assert "Example: condiff forecast" in result.out
+    assert f"condiff {command} cases.csv --edges borders.csv" in result.out

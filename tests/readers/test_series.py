@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from condiff.errors import InvalidFileError
-from condiff.readers.series import SeriesFile, read_series
+from condiff.readers.series import SeriesFile, read_covariates, read_series, read_static
 
 SERIES = "day,a,b,c\n2020-02-28,1,,3\n2020-02-29,4,5,NA\n2020-03-01,7,8.5,9\n"
 EDGES = "source,target,weight\na,b,2\nb,c,0.5\n"
@@ -44,24 +44,52 @@ def test_a_graph_a_day_and_none_on_a_day_without_edges(tmp_path: Path) -> None:
     np.testing.assert_array_equal(dense[2], [[0, 1, 0], [0, 0, 0], [0, 0, 0]])
 
 
-@pytest.mark.parametrize(
-    ("days", "coming"),
-    [
-        (["2020-02-27", "2020-02-28"], ["2020-02-29", "2020-03-01"]),
-        (["2020-02-01", "2020-02-08", "2020-02-15"], ["2020-02-22", "2020-02-29"]),
-        (["1", "2", "3"], ["4", "5"]),
-        (["Monday", "Tuesday"], ["+1", "+2"]),
-        (["7"], ["+1", "+2"]),
-    ],
-)
-def test_what_the_coming_days_are_called(tmp_path: Path, days: list[str], coming: list[str]) -> None:
-    series = "when,a,b,c\n" + "".join(f"{day},1,2,3\n" for day in days)
-    assert read(tmp_path, series).coming_days(2) == coming
+def test_long_tables_in_any_order_with_rows_left_out(tmp_path: Path) -> None:
+    long = "ds,unique_id,note,y\n2020-03-01,b,x,5\n2020-02-28,a,,1\n2020-03-01,a,,3\n2020-03-02,b,,\n"
+    found = read(tmp_path, long, "source,target\na,b\n")
+    assert found.long and found.names == ("b", "a")
+    assert found.days == ("2020-02-28", "2020-02-29", "2020-03-01", "2020-03-02")
+    np.testing.assert_array_equal(found.values, [[np.nan, 1], [np.nan, np.nan], [5, 3], [np.nan, np.nan]])
+    assert found.left_out == 1
+    assert found.coming_days(1) == ["2020-03-03"]
 
 
-def test_months_are_no_holes(tmp_path: Path) -> None:
-    days = ["2020-01-01", "2020-02-01", "2020-03-01", "2020-04-01"]
-    assert read(tmp_path, "month,a,b,c\n" + "".join(f"{day},1,2,3\n" for day in days)).days == tuple(days)
+def test_rows_that_are_left_out_or_out_of_order_are_no_trouble(tmp_path: Path) -> None:
+    found = read(tmp_path, "day,a,b,c\n4,7,8,9\n1,1,2,3\n2,4,5,6\n")
+    assert found.days == ("1", "2", "3", "4") and found.left_out == 1
+    np.testing.assert_array_equal(found.values[:, 0], [1, 4, np.nan, 7])
+
+
+def test_edges_are_optional(tmp_path: Path) -> None:
+    read(tmp_path)
+    assert read_series(tmp_path / "series.csv").weights == ()
+
+
+def test_static_features_and_covariates(tmp_path: Path) -> None:
+    data = read(tmp_path)
+    (tmp_path / "places.csv").write_text("name,lon,lat\nc,5,6\na,1,2\nb,3,4\nz,9,9\n")
+    np.testing.assert_array_equal(read_static(tmp_path / "places.csv", data.names), [[1, 2], [3, 4], [5, 6]])
+    days = [*data.days, *data.coming_days(2)]
+    (tmp_path / "known.csv").write_text("day,warm\n" + "".join(f"{day},{n}\n" for n, day in enumerate(days)))
+    found = read_covariates(tmp_path / "known.csv", data, 2)
+    np.testing.assert_array_equal(found[:, :, 0], np.arange(5)[:, None] * np.ones(3))
+    lines = [f"{name},{day},{n}{place}" for n, day in enumerate(days) for place, name in enumerate("abc")]
+    (tmp_path / "each.csv").write_text("unique_id,ds,price\n" + "\n".join(lines) + "\n")
+    np.testing.assert_array_equal(read_covariates(tmp_path / "each.csv", data, 2)[1, :, 0], [10, 11, 12])
+    with pytest.raises(InvalidFileError, match="no covariates of 'a' at 2020-03-04"):
+        read_covariates(tmp_path / "known.csv", data, 3)
+    for text, message in (
+        ("name\na\n", "has one column"),
+        ("name,x\na,1\n", "has no line for 'b'"),
+        ("name,x\na,one\n", "line 2, column 'x' is 'one'"),
+    ):
+        (tmp_path / "places.csv").write_text(text)
+        with pytest.raises(InvalidFileError, match=message):
+            read_static(tmp_path / "places.csv", data.names)
+    for text, message in (("ds\n1\n", "has no covariate"), ("ds,unique_id,x\n2020-03-01,q,1\n", "no series 'q'")):
+        (tmp_path / "known.csv").write_text(text)
+        with pytest.raises(InvalidFileError, match=message):
+            read_covariates(tmp_path / "known.csv", data, 1)
 
 
 BAD_SERIES = {
@@ -72,9 +100,11 @@ BAD_SERIES = {
     "day,a,b,c\n1,2,inf,4\n": "not a finite number",
     "day,a,b,c\n1,2,3,4\n1,2,3,4\n": "line 3: the day '1' is that of line 2 as well",
     "day,a,b,c\n,2,3,4\n": "line 2: the day is empty",
-    "day,a,b,c\n2,2,3,4\n1,2,3,4\n": "line 3: 1 comes before the day above it",
-    "day,a,b,c\n1,2,3,4\n2,2,3,4\n4,2,3,4\n": "line 4: a day before 4 is left out",
-    "day,a,b,c\n2020-03-01,2,3,4\n2020-03-02,2,3,4\n2020-03-09,2,3,4\n": "a day before 2020-03-09 is left out",
+    "day,a,b,c\n0,2,3,4\n500,2,3,4\n1000,2,3,4\n1001,2,3,4\n": "no regular step: 1001 does not fit the others",
+    "unique_id,ds,y\n": "has column names but no rows",
+    "unique_id,ds,y\na,,3\n": "line 2: ds is empty",
+    "unique_id,ds,y\na,1,3\na,1,4\n": "line 3: 'a' at '1' is on line 2 as well",
+    "unique_id,ds,y\na,1,x\n": "line 2, column 'y' is 'x'",
     "day,a,b,a\n1,2,3,4\n": "more than one column named 'a'",
     "day,a,b,c\n1,2,3\n": "line 2: 3 cells where the header has 4",
     "": "is empty",

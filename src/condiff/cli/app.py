@@ -41,7 +41,8 @@ app = typer.Typer(
 app.command("demo")(demo.command)
 app.command("fit")(fit.command)
 app.command("predict")(predict.command)
-app.command("forecast")(forecast.command)
+app.command("forecast")(forecast.forecast)
+app.command("impute")(forecast.impute)
 app.command("certify")(certify.command)
 app.command("ablate")(ablate.command)
 app.command("report")(report.command)
@@ -73,7 +74,7 @@ def _options(
 
 _INTERRUPTED = 130
 #: Commands that write their whole result at the end, or nothing.
-_ALL_OR_NOTHING = ("fit", "predict", "forecast", "fewshot")
+_ALL_OR_NOTHING = ("fit", "predict", "forecast", "impute", "fewshot")
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer exports only what is made of it
 
 

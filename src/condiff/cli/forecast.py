@@ -1,4 +1,4 @@
-"""``condiff forecast``: the coming days of many regions, with error bars from a rolling back-test."""
+"""``condiff forecast`` and ``condiff impute``: the coming steps of many series, and the steps that are missing."""
 
 from __future__ import annotations
 
@@ -11,110 +11,322 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from condiff.cli.output import FORMULAS_HELP, check_out, console, formula_notes, print_json, progress, write_csv
+from condiff.cli.output import (
+    FORMULAS_HELP,
+    check_out,
+    console,
+    formula_notes,
+    print_json,
+    typed,
+    working,
+    write_csv,
+)
 from condiff.errors import InvalidInputError
-from condiff.files import atomic_path
+from condiff.files import atomic_path, write_text
 
 if TYPE_CHECKING:
-    from condiff.estimators.forecaster import Backtest
+    from condiff.estimators.forecasting import PanelForecaster
     from condiff.readers.series import SeriesFile
 
-# Regions that the terminal shows; the file has all.
+# Series that the terminal shows; the file has all.
 _SHOWN = 12
 
+_Panel = Annotated[
+    Path,
+    typer.Argument(
+        metavar="PANEL.csv", help="Long (columns unique_id, ds, y) or wide (first column the time, others the series)."
+    ),
+]
+_Edges = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="EDGES.csv",
+        help="Columns source, target and perhaps weight and day. Without it, neighbours are the series whose steps are "
+        "most correlated.",
+    ),
+]
+_Static = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE.csv",
+        help="Coordinates or other features, a line per series, its name first: the nearest are neighbours.",
+    ),
+]
+_Directed = Annotated[bool, typer.Option("--directed", help="An edge lets only its source average over its target.")]
+_Covariates = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE.csv",
+        help="What is known of all times and of those to come (holidays, prices): a line per time, or per time and "
+        "unique_id.",
+    ),
+]
+_Season = Annotated[
+    str,
+    typer.Option(
+        metavar="N[,N]|auto|none", help="Steps of a season; auto: the calendar's, as 12 for months and 7 for days."
+    ),
+]
+_Levels = Annotated[str, typer.Option(metavar="N,N", help="Percent of the truth that intervals should hold.")]
+_Formulas = Annotated[bool, typer.Option("--formulas", help=FORMULAS_HELP)]
+_Json = Annotated[bool, typer.Option("--json", help="Print one JSON list and nothing else.")]
 
-def command(
-    series: Annotated[
-        Path, typer.Argument(metavar="SERIES.csv", help="First column the day, every other one a region.")
-    ],
-    edges: Annotated[
-        Path, typer.Option(metavar="EDGES.csv", help="Columns source, target and perhaps weight and day.")
-    ],
-    horizon: Annotated[int, typer.Option(min=1, help="Days to forecast.")] = 1,
-    lags: Annotated[int, typer.Option(min=1, help="Days to look back on.")] = 8,
-    directed: Annotated[
-        bool, typer.Option("--directed", help="An edge lets only its source average over its target.")
-    ] = False,
-    folds: Annotated[int, typer.Option(min=1, help="Last days that the back-test begins a forecast on.")] = 8,
-    coverage: Annotated[float, typer.Option(help="How much of the truth an error bar should hold.")] = 0.8,
+
+def forecast(
+    panel: _Panel,
+    horizon: Annotated[int, typer.Option(min=1, help="Steps to forecast.")] = 1,
+    edges: _Edges = None,
+    static: _Static = None,
+    directed: _Directed = False,
+    covariates: _Covariates = None,
+    season: _Season = "auto",
+    levels: _Levels = "80,95",
+    paths: Annotated[int, typer.Option(min=0, help="Possible futures to write as well, in columns path-1, ...")] = 0,
+    folds: Annotated[int, typer.Option(min=1, help="Forecasts of the back-test, at most.")] = 24,
+    lags: Annotated[int, typer.Option(min=1, help="Steps that the network looks back on.")] = 8,
     inits: Annotated[int, typer.Option(min=1, help="Networks whose forecasts are averaged.")] = 3,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of initialisations and dropout.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of initialisations, dropout and paths.")] = 0,
+    model: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Save the fitted forecaster here, for condiff.load.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE.png", help="Draw a fan chart of twelve series; .svg and .pdf too.")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="Write a page with the back-test and all fan charts.")
+    ] = None,
     out: Annotated[Path, typer.Option(metavar="FILE.csv", help="Where to write the forecast.")] = Path("forecast.csv"),
-    formulas: Annotated[bool, typer.Option("--formulas", help=FORMULAS_HELP)] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON list and nothing else.")] = False,
+    formulas: _Formulas = False,
+    json: _Json = False,
 ) -> None:
-    """Forecast the coming days of every region, diffused over the graph of the regions.
+    """Forecast the coming steps of many series at once, with holes, and with what a graph of the series knows.
 
-    Empty cells are missing values: nothing needs to be filled in. Error bars come from a back-test: forecasts as they
-    would have been made on each of the last days, from the days before. It is shown beside the last value and the mean
-    of the last week, so that you see whether the forecast is worth it.
+    The calendar is found and kept: months stay months. Empty cells and rows that are left out are missing values, and
+    nothing needs to be filled in. Each series has a level, a trend and a season of its own; what they leave is diffused
+    over the graph. A rolling back-test chooses how much of each is in the forecast, beside the last value and the value
+    of a season ago: where these are as good, they are what is written, and a line says so. Its errors are also where
+    the intervals come from.
 
-    Example: [bold]condiff forecast cases.csv --edges borders.csv --horizon 3[/bold]
+    [dim]Examples[/dim]
+
+    [bold]condiff forecast sales.csv --horizon 6[/bold]  (months, say, with neighbours by correlation)
+
+    [bold]condiff forecast cases.csv --edges borders.csv --horizon 14 --levels 50,80,95 --report cases.html[/bold]
+
+    [bold]condiff forecast load.csv --static places.csv --covariates weather.csv --horizon 24[/bold]
     """
-    from condiff.readers.series import read_series
-
     started = time.perf_counter()
-    if not 0 < coverage < 1:
-        raise InvalidInputError(f"--coverage must be above 0 and below 1, not {coverage}")
-    check_out(out, series, edges, suffixes=[".csv"])
-    data = read_series(series, edges, directed=directed)
-    # Only now that the files are read: this takes seconds.
-    from condiff.estimators.forecaster import PanelForecaster, backtest
+    wanted = _checked_levels(levels)
+    inputs = [path for path in (panel, edges, static, covariates) if path is not None]
+    check_out(out, *inputs, suffixes=[".csv"])
+    for option, path, endings in (("--plot", plot, (".png", ".svg", ".pdf")), ("--report", report, (".html",))):
+        if path is not None and path.suffix not in endings:
+            raise InvalidInputError(f"{option} must end in {' or '.join(endings)}, but is {path}")
+    if model is not None:
+        from condiff.estimators.saving import check_folder
 
-    graph = data.weights[0] if len(data.weights) == 1 else list(data.weights)
-    forecaster = PanelForecaster(horizon=horizon, lags=lags, n_inits=inits, random_state=seed)
-    tested = backtest(
-        forecaster, data.values, graph, folds, follow=lambda days, total: progress(days, total, "back-test")
+        check_folder(model)
+    data, given = _read(panel, edges, static, directed, covariates, horizon)
+    # Only now that the files are read: this takes seconds.
+    from condiff.estimators.forecasting import PanelForecaster
+
+    forecaster = PanelForecaster(
+        horizon=horizon, season=_season(season, data), folds=folds, lags=lags, n_inits=inits, random_state=seed
     )
-    forecaster.fit(data.values, graph)
-    rows = _rows(data, forecaster, tested, coverage)
-    notes = formula_notes(_write(rows, out, formulas))
-    scores = _scores(tested)
+    with working("back-test and fit"):
+        forecaster.fit(data.values, **given)
+    rows = _forecast_rows(data, forecaster, wanted, paths)
+    notes = formula_notes(_write(rows, out, formulas)) + _left_out(data)
     summary: dict[str, Any] = {
-        "days": len(data.days),
-        "regions": len(data.names),
-        "missing": float(np.isnan(data.values).mean()),
-        "graphs": len(data.weights),
+        **_about(data, forecaster),
         "horizon": horizon,
-        "coverage": coverage,
-        "folds": len(tested.origins),
-        "backtest": scores,
+        "levels": wanted,
+        "folds": len(forecaster.backtest_.origins),
+        "shares": forecaster.shares_,
+        "said": forecaster.shares_in_words(),
+        "backtest": _scores(forecaster),
+        "coverage": {f"{level:g}": _finite(held) for level, held in _coverage(forecaster, wanted).items()},
         "forecast": rows,
         "seconds": time.perf_counter() - started,
         "out": str(out),
         "notes": notes,
     }
+    if model is not None:
+        forecaster.save(model, {"names": list(data.names), "last": data.days[-1], "step": data.calendar.step})
+    _draw(data, forecaster, wanted, summary, plot, report, panel.stem)
     if json:
         print_json([summary])
     else:
         _show(data, summary)
 
 
-def _rows(data: SeriesFile, forecaster: Any, tested: Backtest, coverage: float) -> list[dict[str, Any]]:
-    """One row for each coming day and region."""
-    from condiff.estimators.forecaster import last_values
+def impute(
+    panel: _Panel,
+    edges: _Edges = None,
+    static: _Static = None,
+    directed: _Directed = False,
+    season: _Season = "auto",
+    levels: _Levels = "80,95",
+    wide: Annotated[
+        bool, typer.Option("--wide", help="Write a line per time and a column per series, without intervals.")
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the known values that are hidden to choose by.")] = 0,
+    out: Annotated[Path, typer.Option(metavar="FILE.csv", help="Where to write the panel.")] = Path("filled.csv"),
+    formulas: _Formulas = False,
+    json: _Json = False,
+) -> None:
+    """Fill the holes of a panel: from before, from after and from the neighbours, and say how sure each value is.
 
-    forecast = forecaster.predict()
-    last = last_values(data.values)
-    naive = np.where(np.isnan(last), forecaster.mean_, last)
-    margins = {name: tested.margin(name, forecaster.scale_, coverage) for name in ("COIN", "last value")}
-    floor = 0.0 if np.nanmin(data.values) >= 0 else -np.inf
+    Some of the known values are hidden and filled again, which chooses between the diffusion over the graph and
+    straight lines in time, and gives the intervals. Known values stay as they are.
 
-    def with_bar(name: str, method: str, value: float, step: int, region: int) -> dict[str, float | None]:
-        margin = margins[method][step, region]
-        prefix = "" if name == "forecast" else f"{name}_"
-        low, high = max(value - margin, floor), value + margin
-        return {name: float(value), f"{prefix}low": _finite(low), f"{prefix}high": _finite(high)}
+    [dim]Examples[/dim]
 
+    [bold]condiff impute sensors.csv --static places.csv[/bold]
+
+    [bold]condiff impute cases.csv --edges borders.csv --wide --out whole.csv[/bold]
+    """
+    started = time.perf_counter()
+    wanted = _checked_levels(levels)
+    check_out(out, *[path for path in (panel, edges, static) if path is not None], suffixes=[".csv"])
+    data, given = _read(panel, edges, static, directed, None, 1)
+    from condiff.estimators.forecasting import PanelForecaster
+
+    with working("filling holes"):
+        forecaster = PanelForecaster(season=_season(season, data), parts=("last value",), random_state=seed)
+        filled = forecaster.fit(data.values, **given).impute()
+    rows = _wide_rows(data, filled.values) if wide else _filled_rows(data, filled, wanted)
+    notes = formula_notes(_write(rows, out, formulas)) + _left_out(data)
+    summary = {
+        **_about(data, forecaster),
+        "filled": int(filled.holes.sum()),
+        "shares": filled.shares,
+        "errors": {name: _finite(error) for name, error in filled.errors.items()},
+        "seconds": time.perf_counter() - started,
+        "out": str(out),
+        "notes": notes,
+    }
+    if json:
+        print_json([summary])
+        return
+    _show_data(data, summary)
+    console.print(f"[bold]filled[/bold] {summary['filled']:,} values: {_mixture(filled.shares)}")
+    table = Table(box=None, pad_edge=False, header_style="bold", title="On known values, hidden", title_justify="left")
+    table.add_column("way")
+    table.add_column("mean absolute error", justify="right")
+    for name, error in filled.errors.items():
+        table.add_row(name, _number(_finite(error)), style="green" if name == "filled" else "")
+    console.print(table)
+    _end(summary)
+
+
+def _checked_levels(text: str) -> list[float]:
+    """Levels in percent, the narrowest first."""
+    from condiff.readers.cells import as_number
+
+    found = [as_number(part.strip()) for part in text.split(",")]
+    if any(level is None or not 0 < level < 100 for level in found):
+        raise InvalidInputError(f"--levels are percents above 0 and below 100, such as 50,80,95, not {text!r}")
+    return sorted({float(level) for level in found if level is not None})
+
+
+def _season(text: str, data: SeriesFile) -> Any:
+    word = text.strip().lower()
+    if word == "auto":
+        return "auto" if data.calendar.season is None else data.calendar.season
+    if word == "none":
+        return None
+    parts = [part.strip() for part in word.split(",")]
+    if not all(part.isdecimal() and int(part) >= 2 for part in parts):
+        raise InvalidInputError(
+            f"--season must be auto, none or numbers of steps from 2 on, such as 24,168, not {text!r}"
+        )
+    return tuple(int(part) for part in parts)
+
+
+def _read(
+    panel: Path, edges: Path | None, static: Path | None, directed: bool, covariates: Path | None, horizon: int
+) -> tuple[SeriesFile, dict[str, Any]]:
+    """The panel, and what else a forecaster is given."""
+    from condiff.readers.series import read_covariates, read_series, read_static
+
+    if edges is not None and static is not None:
+        raise InvalidInputError("--edges and --static both say who is a neighbour: give one of them")
+    if directed and edges is None:
+        raise InvalidInputError("--directed is about edges: give them with --edges")
+    data = read_series(panel, edges, directed=directed)
+    given: dict[str, Any] = {}
+    if data.weights:
+        given["graph"] = data.weights[0] if len(data.weights) == 1 else list(data.weights)
+    if static is not None:
+        given["static"] = read_static(static, data.names)
+    if covariates is not None:
+        given["covariates"] = read_covariates(covariates, data, horizon)
+    return data, given
+
+
+def _forecast_rows(
+    data: SeriesFile, forecaster: PanelForecaster, levels: list[float], paths: int
+) -> list[dict[str, Any]]:
+    """One row for each coming step and series."""
+    middle, bands = forecaster.predict(), _bands(forecaster, levels)
+    futures = forecaster.sample(paths) if paths else np.empty((0, *middle.shape))
     return [
         {
-            "day": day,
-            "region": name,
-            **with_bar("forecast", "COIN", forecast[step, region], step, region),
-            **with_bar("last_value", "last value", naive[region], step, region),
+            "unique_id": name,
+            "ds": day,
+            "forecast": float(middle[step, place]),
+            **{
+                f"{end}-{level:g}": _finite(bands[level][which, step, place])
+                for level in levels
+                for which, end in enumerate(("lo", "hi"))
+            },
+            **{f"path-{number}": float(future[step, place]) for number, future in enumerate(futures, start=1)},
         }
-        for step, day in enumerate(data.coming_days(len(forecast)))
-        for region, name in enumerate(data.names)
+        for place, name in enumerate(data.names)
+        for step, day in enumerate(data.coming_days(len(middle)))
+    ]
+
+
+def _bands(forecaster: PanelForecaster, levels: list[float]) -> dict[float, Any]:
+    """The ends of the intervals, (2, horizon, series), by level; they hold the forecast itself."""
+    middle, found = forecaster.predict(), {}
+    for level in levels:
+        low, high = forecaster.predict_quantiles([0.5 - level / 200, 0.5 + level / 200])
+        found[level] = np.stack([np.minimum(low, middle), np.maximum(high, middle)])
+    return found
+
+
+def _coverage(forecaster: PanelForecaster, levels: list[float]) -> dict[float, float]:
+    """The share of the back-test's values within intervals made of the errors of all other origins."""
+    from condiff.estimators.forecasting.shares import held_out_coverage
+
+    return {level: held_out_coverage(forecaster.spread_, level / 100) for level in levels}
+
+
+def _filled_rows(data: SeriesFile, filled: Any, levels: list[float]) -> list[dict[str, Any]]:
+    bands = {level: filled.quantiles([0.5 - level / 200, 0.5 + level / 200]) for level in levels}
+    return [
+        {
+            "unique_id": name,
+            "ds": day,
+            "y": float(filled.values[step, place]),
+            "filled": int(filled.holes[step, place]),
+            **{
+                f"{end}-{level:g}": _finite(bands[level][which, step, place])
+                for level in levels
+                for which, end in enumerate(("lo", "hi"))
+            },
+        }
+        for place, name in enumerate(data.names)
+        for step, day in enumerate(data.days)
+    ]
+
+
+def _wide_rows(data: SeriesFile, values: Any) -> list[dict[str, Any]]:
+    return [
+        {"ds": day, **{name: float(value) for name, value in zip(data.names, row, strict=True)}}
+        for day, row in zip(data.days, values, strict=True)
     ]
 
 
@@ -122,15 +334,34 @@ def _finite(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def _scores(tested: Backtest) -> list[dict[str, Any]]:
+def _about(data: SeriesFile, forecaster: PanelForecaster) -> dict[str, Any]:
+    return {
+        "series": len(data.names),
+        "times": len(data.days),
+        "step": data.calendar.step,
+        "season": list(forecaster.season_),
+        "missing": float(np.isnan(data.values).mean()),
+        "graphs": len(data.weights),
+    }
+
+
+def _scores(forecaster: PanelForecaster) -> list[dict[str, Any]]:
+    tested = forecaster.backtest_
     return [
         {
             "method": name,
+            "mase": _finite(tested.mean_absolute_scaled_error(name)),
             "mae": _finite(tested.mean_absolute_error(name)),
             "rmse": _finite(tested.root_mean_square_error(name)),
         }
-        for name in tested.forecasts
+        for name in sorted(tested.forecasts, key=lambda name: name != "forecast")
     ]
+
+
+def _left_out(data: SeriesFile) -> list[str]:
+    if not data.left_out:
+        return []
+    return [f"{data.left_out} of {len(data.days)} times have no line and are missing values"]
 
 
 def _write(rows: list[dict[str, Any]], out: Path, formulas: bool) -> int:
@@ -139,69 +370,103 @@ def _write(rows: list[dict[str, Any]], out: Path, formulas: bool) -> int:
         return write_csv(rows[0], cells, stream, formulas=formulas)
 
 
+def _draw(
+    data: SeriesFile,
+    forecaster: PanelForecaster,
+    levels: list[float],
+    summary: dict[str, Any],
+    plot: Path | None,
+    report: Path | None,
+    name: str,
+) -> None:
+    if plot is None and report is None:
+        return
+    from condiff.pages.canvas import save
+    from condiff.pages.forecast import Fan, draw_fans, forecast_page
+
+    middle = forecaster.predict()
+    fan = Fan(data.names, data.days, data.coming_days(len(middle)), data.values, middle, _bands(forecaster, levels))
+    if plot is not None:
+        save(draw_fans(fan), plot)
+    if report is not None:
+        held = _coverage(forecaster, levels)
+        write_text(report, forecast_page(fan, name, summary["said"], summary["backtest"], held, typed()))
+
+
 def _show(data: SeriesFile, summary: dict[str, Any]) -> None:
-    edges = [graph.nnz for graph in data.weights]
-    span = f"{escape(data.days[0])} to {escape(data.days[-1])}"
-    console.print(
-        f"[bold]data[/bold]   {summary['days']} days ({span}), {summary['regions']} regions, "
-        f"{100 * summary['missing']:.0f} % missing"
-    )
-    several = f"{len(edges)} graphs of {min(edges):,} to {max(edges):,} weights" if len(edges) > 1 else ""
-    console.print(f"[bold]graph[/bold]  {several or f'{edges[0]:,} weights, the same for all days'}\n")
-    console.print(_score_table(summary))
-    console.print(f"{_verdict(summary['backtest'])}\n")
+    _show_data(data, summary)
+    console.print(f"[bold]said[/bold]   {summary['said']}")
+    if summary["backtest"]:
+        console.print(_score_table(summary))
+        held = [
+            f"{level} % intervals hold {100 * share:.0f} %" for level, share in summary["coverage"].items() if share
+        ]
+        console.print(
+            "; ".join(held) + "\n" if held else "[yellow]there are no error bars: no value to compare with[/yellow]\n"
+        )
+    else:
+        console.print("[yellow]there are no error bars: too few steps for a back-test[/yellow]\n")
     console.print(_forecast_table(data, summary))
+    _end(summary)
+
+
+def _show_data(data: SeriesFile, summary: dict[str, Any]) -> None:
+    span = f"{escape(data.days[0])} to {escape(data.days[-1])}"
+    season = f", season of {' and '.join(map(str, summary['season']))} steps" if summary["season"] else ""
+    console.print(
+        f"[bold]data[/bold]   {summary['series']} series, {summary['times']} times ({span}), "
+        f"{escape(summary['step'])}{season}, {100 * summary['missing']:.0f} % missing"
+    )
+    edges = [graph.nnz for graph in data.weights]
+    if len(edges) > 1:
+        said = f"{len(edges)} graphs of {min(edges):,} to {max(edges):,} weights"
+    elif edges:
+        said = f"{edges[0]:,} weights, the same for all times"
+    else:
+        said = "neighbours found in the data"
+    console.print(f"[bold]graph[/bold]  {said}")
+
+
+def _end(summary: dict[str, Any]) -> None:
     for remark in summary["notes"]:
         console.print(f"note: {remark}", markup=False)
     console.print(f"\nwritten to {summary['out']}, in {summary['seconds']:.1f} s", markup=False)
 
 
+def _mixture(shares: dict[str, float]) -> str:
+    return ", ".join(f"{100 * share:.0f} % {name}" for name, share in sorted(shares.items(), key=lambda each: -each[1]))
+
+
 def _score_table(summary: dict[str, Any]) -> Table:
-    title = f"Back-test: forecasts begun on each of the last {summary['folds']} days"
+    title = f"Back-test: {summary['folds']} forecasts, each made from the steps before alone"
     table = Table(box=None, pad_edge=False, header_style="bold", title=title, title_justify="left")
-    table.add_column("method")
-    for heading in ("mean absolute error", "root mean square error"):
+    table.add_column("part")
+    for heading in ("MASE", "mean absolute error", "root mean square error"):
         table.add_column(heading, justify="right")
-    best = min((score["mae"] for score in summary["backtest"] if score["mae"] is not None), default=None)
     for score in summary["backtest"]:
-        style = "green" if score["mae"] is not None and score["mae"] == best else ""
-        table.add_row(score["method"], _number(score["mae"]), _number(score["rmse"]), style=style)
+        style = "green" if score["method"] == "forecast" else ""
+        table.add_row(score["method"], *(_number(score[key]) for key in ("mase", "mae", "rmse")), style=style)
     return table
 
 
-def _verdict(scores: list[dict[str, Any]]) -> str:
-    """Whether the forecast is worth it: it should win by both measures."""
-    own, others = scores[0], scores[1:]
-    if own["mae"] is None:
-        return "[yellow]none of the values to compare with is known: there are no error bars[/yellow]"
-    rival = min(others, key=lambda score: score["rmse"])
-    wins = [own[measure] < rival[measure] for measure in ("mae", "rmse")]
-    if all(wins):
-        return f"{100 * (1 - own['rmse'] / rival['rmse']):.0f} % less error than the {rival['method']}"
-    if any(wins):
-        return f"about as good as the {rival['method']}"
-    return f"[yellow]no better than the {rival['method']}: here the simple forecast does as well[/yellow]"
-
-
 def _forecast_table(data: SeriesFile, summary: dict[str, Any]) -> Table:
-    """The regions with the largest forecasts, one line each; the first and the last of several days."""
-    rows, regions = summary["forecast"], len(data.names)
-    first, last = rows[:regions], rows[-regions:]
-    order = sorted(range(regions), key=lambda region: (-first[region]["forecast"], region))[:_SHOWN]
-    shown = "" if len(order) == regions else f" ({len(order)} of {regions} regions, the largest)"
+    """The series with the largest forecasts, one line each; the first and the last of several steps."""
+    rows, steps = summary["forecast"], summary["horizon"]
+    series = [rows[begin : begin + steps] for begin in range(0, len(rows), steps)]
+    order = sorted(range(len(series)), key=lambda place: (-series[place][0]["forecast"], place))[:_SHOWN]
+    shown = "" if len(order) == len(series) else f" ({len(order)} of {len(series)} series, the largest)"
     table = Table(box=None, pad_edge=False, header_style="bold", title=f"Forecast{shown}", title_justify="left")
-    table.add_column("region")
-    table.add_column("last value", justify="right")
-    bars = f"{100 * summary['coverage']:.0f} %"
-    days = [first] if summary["horizon"] == 1 else [first, last]
-    for day in days:
-        table.add_column(escape(day[0]["day"]), justify="right")
-        table.add_column(bars, justify="right", style="dim")
-    for region in order:
-        cells = [escape(data.names[region]), _number(first[region]["last_value"])]
-        for day in days:
-            row = day[region]
-            cells += [f"[bold]{_number(row['forecast'])}[/bold]", f"{_number(row['low'])} to {_number(row['high'])}"]
+    table.add_column("series")
+    level = f"{summary['levels'][0]:g}"
+    which = [0] if steps == 1 else [0, steps - 1]
+    for step in which:
+        table.add_column(escape(rows[step]["ds"]), justify="right")
+        table.add_column(f"{level} %", justify="right", style="dim")
+    for place in order:
+        cells = [escape(data.names[place])]
+        for row in (series[place][step] for step in which):
+            ends = f"{_number(row[f'lo-{level}'])} to {_number(row[f'hi-{level}'])}"
+            cells += [f"[bold]{_number(row['forecast'])}[/bold]", ends]
         table.add_row(*cells)
     return table
 

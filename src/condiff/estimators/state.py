@@ -498,7 +498,6 @@ def _transduction(value: Any, name: str, sizes: Sizes) -> None:
 
 
 def _forecaster(value: Any, name: str, sizes: Sizes) -> None:
-    regions, recent = array("f8", "regions"), array("f8", "recent days", "regions", finite=False)
     network = record(
         {
             "shortcut.weight": array("f4", "days to come", "days back"),
@@ -509,19 +508,83 @@ def _forecaster(value: Any, name: str, sizes: Sizes) -> None:
             "outer.bias": array("f4", "days to come"),
         }
     )
+    regions, positive = array("f8", "regions"), array("f8", "regions", low=0)
+    # A slope that does not fade would have no variance to begin with.
+    trend = {"centre": regions, "scale": positive, "level": positive, "slope": positive, "noise": positive}
+    shares = (
+        ("persistence", array("f8", "regions", low=0, high=1)),
+        ("damping", array("f8", "regions", low=0, high=0.999)),
+    )
+    seasons = each(whole(2, 10**7), 8)
+    structure = record(
+        {
+            "logs": flag,
+            "trend": record({**trend, **dict(shares)}),
+            "periods": seasons,
+            "coefficients": array("f8", "effects", "regions"),
+        }
+    )
+    correlation = {"time": number(0, 1e6), "share": number(0, 1), "noise_share": number(0, 1), "pace": number(0, 1e6)}
+    past = array("f8", "days", "regions", finite=False)
+    coming = array("f8", "days to come", "regions")
+    tested = array("f8", "origins", "days to come", "regions", finite=False)
     record(
         {
-            "mean_": regions,
-            "scale_": array("f8", "regions", low=0),
-            "models_": each(network, _MOST_NETWORKS, 1),
-            "losses_": array("f8", "networks", finite=False),
-            "n_regions_": whole(1),
-            "_lowest": number(finite=False),
-            "_last": record({"values": recent, "graph": matrix("regions", "regions", low=0)}),
+            "values": past,
+            "forecast": coming,
+            "deviation": array("f8", "days to come", "regions", low=0),
+            "graphs": maybe(each(matrix("regions", "regions", low=0), 10**6, 1)),
+            "graph": matrix("regions", "regions", low=0),
+            "covariates": maybe(array("f8", "days and those to come", "regions", "covariates")),
+            "season": seasons,
+            "lowest": number(finite=False),
+            "shares": _named(number(0, 1)),
+            "blind_shares": _named(number(0, 1)),
+            "scores": tested,
+            "scale": positive,
+            "backtest": record(
+                {"origins": each(whole(0, "days"), 10**6), "truth": tested, "forecasts": _named(tested)}
+            ),
+            "parts": record(
+                {
+                    "structures": each(structure, 2, 1),
+                    "correlations": each(record(correlation), 2),
+                    "network": maybe(
+                        record(
+                            {
+                                "mean": regions,
+                                "scale": positive,
+                                "losses": array("f8", "networks", finite=False),
+                                "models": each(network, _MOST_NETWORKS, 1),
+                            }
+                        )
+                    ),
+                }
+            ),
         }
     )(value, name, sizes)
-    if value["n_regions_"] != sizes["regions"] or np.isinf(value["_last"]["values"]).any():
-        raise Mismatch(f"n_regions_ is {value['n_regions_']}, but there are {sizes['regions']} means")
+    known = value["values"]
+    if not known.size or np.isinf(known).any() or np.isnan(known).all():
+        raise Mismatch("values are empty, or some are infinite")
+    if value["graphs"] is not None and len(value["graphs"]) not in (1, len(known)):
+        raise Mismatch(f"there are {len(value['graphs'])} graphs for {len(known)} days")
+    if value["covariates"] is not None and len(value["covariates"]) != len(known) + sizes["days to come"]:
+        raise Mismatch(f"covariates are of {len(value['covariates'])} days, not {len(known) + sizes['days to come']}")
+    if len(value["backtest"]["origins"]) != sizes["origins"]:
+        raise Mismatch(f"there are {len(value['backtest']['origins'])} origins for {sizes['origins']} scores")
+
+
+def _named(inner: Check) -> Check:
+    """Values by the names of the parts of a forecast."""
+
+    def check(value: Any, name: str, sizes: Sizes) -> None:
+        if not isinstance(value, dict) or len(value) > 100:
+            raise Mismatch(f"{name} is {_shown(value)}, not named parts")
+        for part, item in value.items():
+            text(part, name, sizes)
+            inner(item, _below(name, part), sizes)
+
+    return check
 
 
 def _multi_label(value: Any, name: str, sizes: Sizes) -> None:

@@ -1,14 +1,16 @@
-"""A user's series on a graph: two CSV files.
+"""A user's series: CSV files of values, of edges between them, of features and of covariates.
 
-``SERIES.csv`` has a line per day. Its first column names the day, every other column is a region; an empty cell is a
-value that is missing. ``EDGES.csv`` has the columns ``source`` and ``target``, which hold names of regions, and perhaps
-``weight`` and ``day``. With ``day`` each day has a graph of its own. Commas, semicolons or tabs separate the cells.
+``PANEL.csv`` is long or wide. A long table has the columns ``unique_id``, ``ds`` and ``y``, a line for each value; rows
+may be in any order, and those that are left out are missing. A wide one has a line per time: its first column names the
+time, every other column is a series; an empty cell is a value that is missing, and so is a line that is left out.
+``EDGES.csv`` has the columns ``source`` and ``target``, which hold names of series, and perhaps ``weight`` and ``day``:
+with ``day`` each time has a graph of its own. Commas, semicolons or tabs separate the cells.
 """
 
 from __future__ import annotations
 
-import datetime
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,51 +19,62 @@ import numpy as np
 import scipy.sparse as sp
 
 from condiff.errors import InvalidFileError, did_you_mean
+from condiff.readers.calendar import Calendar, IrregularError, calendar_of
 from condiff.readers.cells import MISSING_CELLS, as_number, listed
 from condiff.readers.delimited import read_records
 from condiff.readers.node import undirected
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
+    _Records = Iterator[tuple[int, list[str]]]
+
 _EDGE_COLUMNS = ("source", "target", "weight", "day")
+#: The columns of a long table.
+LONG = ("unique_id", "ds", "y")
 
 
 @dataclass(frozen=True, eq=False)
 class SeriesFile:
-    """Series of regions and the graph between them.
+    """Series, their times and the graph between them.
 
     Attributes
     ----------
-    days
-        The names of the days, the oldest first.
+    calendar
+        The times, the oldest first.
     names
-        The names of the regions.
+        The names of the series.
     values
-        (days, regions), NaN where a value is missing.
+        (times, series), NaN where a value is missing.
     weights
-        One (regions, regions) graph for all days, or one per day.
+        One (series, series) graph for all times, or one per time; empty where no edges are given.
+    long
+        Whether the table was long.
+    left_out
+        How many times have no line.
     """
 
-    days: tuple[str, ...]
+    calendar: Calendar
     names: tuple[str, ...]
     values: NDArray[np.float64]
-    weights: tuple[sp.csr_array, ...]
+    weights: tuple[sp.csr_array, ...] = ()
+    long: bool = False
+    left_out: int = 0
+
+    @property
+    def days(self) -> tuple[str, ...]:
+        """The names of the times."""
+        return self.calendar.times
 
     def coming_days(self, count: int) -> list[str]:
-        """The names of the days after the last one: dates and numbers continue, other names get ``+1``, ``+2``."""
-        places = _places(self.days)
-        if places is None or len(places) < 2:
-            return [f"+{step}" for step in range(1, count + 1)]
-        last, gap = places[-1], places[-1] - places[-2]
-        coming = [last + step * gap for step in range(1, count + 1)]
-        if _date(self.days[-1]) is not None:
-            return [datetime.date.fromordinal(int(place)).isoformat() for place in coming]
-        return [f"{place:g}" for place in coming]
+        """The names of the times after the last one: the calendar goes on, other names get ``+1``, ``+2``."""
+        return self.calendar.coming(count)
 
 
-def read_series(series: Path | str, edges: Path | str, *, directed: bool = False) -> SeriesFile:
-    """Read both files and check them against each other.
+def read_series(series: Path | str, edges: Path | str | None = None, *, directed: bool = False) -> SeriesFile:
+    """Read the files and check them against each other.
 
     Parameters
     ----------
@@ -71,35 +84,84 @@ def read_series(series: Path | str, edges: Path | str, *, directed: bool = False
         Whether an edge lets only its source average over its target. If not, an edge joins both, and of the weights
         of a pair the largest counts.
     """
-    days, names, values = _read_values(Path(series))
-    graphs = _read_edges(Path(edges), Path(series), days, names)
-    if not directed:
-        graphs = tuple(undirected(graph) for graph in graphs)
-    return SeriesFile(days, names, values, graphs)
-
-
-def _read_values(path: Path) -> tuple[tuple[str, ...], tuple[str, ...], NDArray[np.float64]]:
-    records = read_records(_existing(path))
+    path = _existing(Path(series))
+    records = read_records(path)
     _, header = next(records)
-    names = tuple(header[1:])
+    is_long = all(name in header for name in LONG)
+    cells = _long_cells(path, header, records) if is_long else _wide_cells(path, header, records)
+    calendar, places = _calendar(path, list(cells.times))
+    names = tuple(cells.names)
+    values = np.full((len(calendar.times), len(names)), np.nan)
+    for time, column, number in cells.values:
+        values[places[time], column] = number
+    graphs: tuple[sp.csr_array, ...] = ()
+    if edges is not None:
+        graphs = _read_edges(Path(edges), path, calendar.times, names)
+        if not directed:
+            graphs = tuple(undirected(graph) for graph in graphs)
+    return SeriesFile(calendar, names, values, graphs, is_long, len(calendar.times) - len(cells.times))
+
+
+@dataclass
+class _Cells:
+    """Values by the places of their time and their series; times have the line where they are first."""
+
+    times: dict[str, int]
+    names: dict[str, int]
+    values: list[tuple[int, int, float]]
+
+
+def _wide_cells(path: Path, header: list[str], records: _Records) -> _Cells:
+    names = header[1:]
     if not names:
         raise InvalidFileError(f"{path} has one column: the first is the day, and each other one is a region")
     for position, name in enumerate(names, start=2):
         if name.startswith("\0"):
             raise InvalidFileError(f"{path}: column {position} has no name: write the region's name in the first line")
-    lines: dict[str, int] = {}
-    rows = []
+    found = _Cells({}, {name: place for place, name in enumerate(names)}, [])
     for line, row in records:
         day = row[0].strip()
-        if not day or day in lines:
-            what = f"{day!r} is that of line {lines[day]} as well" if day else "is empty"
+        if not day or day in found.times:
+            what = f"{day!r} is that of line {found.times[day]} as well" if day else "is empty"
             raise InvalidFileError(f"{path}, line {line}: the day {what}: give every line its own day")
-        lines[day] = line
-        rows.append([_value(path, line, name, cell.strip()) for name, cell in zip(names, row[1:], strict=True)])
-    if not rows:
+        found.times[day] = line
+        for column, (name, cell) in enumerate(zip(names, row[1:], strict=True)):
+            found.values.append((len(found.times) - 1, column, _value(path, line, name, cell.strip())))
+    if not found.times:
         raise InvalidFileError(f"{path} has column names but no rows: add a line for each day")
-    _check_order(path, lines)
-    return tuple(lines), names, np.array(rows)
+    return found
+
+
+def _long_cells(path: Path, header: list[str], records: _Records) -> _Cells:
+    at = [header.index(name) for name in LONG]
+    found, seen, order = _Cells({}, {}, []), dict[tuple[str, str], int](), dict[str, int]()
+    for line, row in records:
+        name, day, cell = (row[place].strip() for place in at)
+        for what, text in (("unique_id", name), ("ds", day)):
+            if not text:
+                raise InvalidFileError(f"{path}, line {line}: {what} is empty: every line has a series and a time")
+        if (name, day) in seen:
+            raise InvalidFileError(
+                f"{path}, line {line}: {name!r} at {day!r} is on line {seen[name, day]} as well: keep one of them"
+            )
+        seen[name, day] = line
+        order.setdefault(day, len(order))
+        found.times.setdefault(day, line)
+        column = found.names.setdefault(name, len(found.names))
+        found.values.append((order[day], column, _value(path, line, "y", cell)))
+    if not found.times:
+        raise InvalidFileError(f"{path} has column names but no rows: add a line for each value")
+    return found
+
+
+def _calendar(path: Path, times: list[str]) -> tuple[Calendar, list[int]]:
+    try:
+        calendar, places = calendar_of(times)
+    except IrregularError as error:
+        raise InvalidFileError(f"{path}: {error}; give values at regular times, such as means per day") from error
+    if len(set(places)) < len(places):
+        raise InvalidFileError(f"{path}: two of the times are the same, written differently: write them alike")
+    return calendar, places
 
 
 def _value(path: Path, line: int, name: str, cell: str) -> float:
@@ -110,6 +172,70 @@ def _value(path: Path, line: int, name: str, cell: str) -> float:
         raise InvalidFileError(
             f"{path}, line {line}, column {name!r} is {cell!r}, which is not a finite number: correct it, or "
             "leave the cell empty where the value is missing"
+        )
+    return number
+
+
+def read_static(path: Path | str, names: Sequence[str]) -> NDArray[np.float64]:
+    """Coordinates or other features of each series, (series, columns): a line per series, its name first."""
+    path = _existing(Path(path))
+    records = read_records(path)
+    _, header = next(records)
+    if len(header) < 2:
+        raise InvalidFileError(f"{path} has one column: the first is the name of a series, and each other one a number")
+    found: dict[str, list[float]] = {}
+    for line, row in records:
+        found[row[0].strip()] = [_given(path, line, name, cell) for name, cell in zip(header[1:], row[1:], strict=True)]
+    for name in names:
+        if name not in found:
+            raise InvalidFileError(f"{path} has no line for {name!r}{did_you_mean(name, found)}: add it")
+    return np.array([found[name] for name in names])
+
+
+def read_covariates(path: Path | str, data: SeriesFile, horizon: int) -> NDArray[np.float64]:
+    """What is known of all times and of the coming ones, (times + horizon, series, columns).
+
+    The file has a line per time, its name first, and perhaps a column ``unique_id`` where series differ.
+    """
+    path = _existing(Path(path))
+    records = read_records(path)
+    _, header = next(records)
+    own = "unique_id" in header
+    time = header.index("ds") if "ds" in header else next(p for p, name in enumerate(header) if name != "unique_id")
+    columns = [place for place, name in enumerate(header) if place != time and name != "unique_id"]
+    if not columns:
+        raise InvalidFileError(f"{path} has no covariate: beside the time each column is one")
+    wanted = [*data.days, *data.coming_days(horizon)]
+    row_of, series_of = {name: row for row, name in enumerate(wanted)}, {n: place for place, n in enumerate(data.names)}
+    found = np.full((len(wanted), len(data.names), len(columns)), np.nan)
+    for line, row in records:
+        if row[time].strip() not in row_of:
+            continue
+        numbers = [_given(path, line, header[place], row[place]) for place in columns]
+        which: int | slice = slice(None)
+        if own:
+            name = row[header.index("unique_id")].strip()
+            if name not in series_of:
+                raise InvalidFileError(
+                    f"{path}, line {line}: there is no series {name!r}{did_you_mean(name, series_of)}"
+                )
+            which = series_of[name]
+        found[row_of[row[time].strip()], which] = numbers
+    lacking = np.argwhere(np.isnan(found))
+    if lacking.size:
+        row, series, _ = lacking[0]
+        raise InvalidFileError(
+            f"{path} has no covariates of {data.names[series]!r} at {wanted[row]}: every time needs them, and the "
+            f"{horizon} to come as well"
+        )
+    return found
+
+
+def _given(path: Path, line: int, name: str, cell: str) -> float:
+    number = as_number(cell.strip())
+    if number is None:
+        raise InvalidFileError(
+            f"{path}, line {line}, column {name!r} is {cell!r}, which is not a finite number: give one"
         )
     return number
 
@@ -170,39 +296,3 @@ def _check_columns(path: Path, header: list[str]) -> None:
             raise InvalidFileError(
                 f"{path} has a column {shown}, which nothing reads: drop it; the columns are {', '.join(_EDGE_COLUMNS)}"
             )
-
-
-def _check_order(path: Path, lines: dict[str, int]) -> None:
-    """Days that are dates or numbers must rise, and none may be left out."""
-    days = list(lines)
-    places = _places(days)
-    if places is None or len(places) < 2:
-        return
-    gaps = np.diff(places)
-    if (gaps < 0).any():
-        later = days[int(np.argmax(gaps < 0)) + 1]
-        raise InvalidFileError(f"{path}, line {lines[later]}: {later} comes before the day above it: sort the lines")
-    # Months differ in length, so that only gaps of whole multiples are holes.
-    multiples = gaps / gaps.min()
-    holes = (multiples > 1.5) & np.isclose(multiples, np.round(multiples))
-    if holes.any():
-        after = days[int(np.argmax(holes)) + 1]
-        raise InvalidFileError(
-            f"{path}, line {lines[after]}: a day before {after} is left out: add its line, with empty cells"
-        )
-
-
-def _places(days: list[str] | tuple[str, ...]) -> list[float] | None:
-    """Where the days are in time, if all are dates or all are numbers."""
-    for read in (_date, as_number):
-        found = [read(day) for day in days]
-        if None not in found:
-            return [float(place) for place in found if place is not None]
-    return None
-
-
-def _date(text: str) -> float | None:
-    try:
-        return float(datetime.date.fromisoformat(text).toordinal()) if "-" in text else None
-    except ValueError:
-        return None

@@ -1,8 +1,7 @@
-"""The forecaster and its rolling back-test."""
+"""The forecaster: its network alone, and the mixture of all parts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import networkx as nx
@@ -15,14 +14,17 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from condiff.errors import InvalidInputError
-from condiff.estimators.forecaster import Backtest, PanelForecaster, backtest, last_values, week_means
+from condiff.estimators.forecasting import PanelForecaster
+from condiff.estimators.forecasting.forecaster import fold_origins
+from condiff.estimators.forecasting.network import first_snapshot
 from condiff.graph import DenseLaplacian, Graph
 from condiff.graph.batch import directed_laplacians
 from condiff.model import COIN
 from condiff.training import Problem, Training, fit
 
 REGIONS = 10
-QUICK: dict[str, Any] = {"epochs": 5, "n_inits": 1, "lags": 4}
+#: The network alone.
+QUICK: dict[str, Any] = {"epochs": 5, "n_inits": 1, "lags": 4, "parts": ["network"], "level": "recent", "folds": 2}
 Array = NDArray[np.float64]
 
 
@@ -42,7 +44,11 @@ def waves(days: int = 40, regions: int = REGIONS, missing: float = 0.0, seed: in
 def test_it_foresees_a_wave_better_than_the_last_value_does(missing: float) -> None:
     truth = waves()
     past = waves(missing=missing)[:37]
-    found = PanelForecaster(horizon=3, layers=1, dropout=0.0, epochs=300).fit(past, ring()).predict()
+    found = (
+        PanelForecaster(horizon=3, layers=1, dropout=0.0, epochs=300, parts=["network"], level="recent", folds=1)
+        .fit(past, ring())
+        .predict()
+    )
     assert found.shape == (3, REGIONS)
     last = np.array([column[~np.isnan(column)][-1] for column in past.T])
     own, naive = np.abs(found - truth[37:]).mean(), np.abs(last - truth[37:]).mean()
@@ -52,11 +58,13 @@ def test_it_foresees_a_wave_better_than_the_last_value_does(missing: float) -> N
 def test_it_is_the_papers_network_on_standardised_values_of_all_days() -> None:
     values = waves(16, missing=0.3)
     model = PanelForecaster(
-        level="mean", train_days=None, lags=4, n_inits=1, dropout=0.0, layers=3, strength=0.3, epochs=20, random_state=7
+        **{**QUICK, "level": "mean", "dropout": 0.0, "epochs": 20},
+        train_days=None,
+        layers=3,
+        strength=0.3,
+        random_state=7,
     ).fit(values, ring())
     mean, scale = np.nanmean(values, axis=0), np.nanstd(values, axis=0)
-    np.testing.assert_allclose(model.mean_, mean)
-    np.testing.assert_allclose(model.scale_, scale)
     scaled = (values - mean) / scale
     filled = np.nan_to_num(scaled)
     x = torch.from_numpy(np.stack([filled[day : day + 4].T for day in range(12)])).float()
@@ -79,13 +87,15 @@ def test_it_is_the_papers_network_on_standardised_values_of_all_days() -> None:
 def test_the_recent_level_is_what_it_corrects() -> None:
     values = waves(30, missing=0.3)
     recent = PanelForecaster(**QUICK).fit(values, ring())
-    for model in recent.models_:
+    network = recent.parts_.network
+    assert network is not None
+    for model in network.models:
         for parameter in model.parameters():
             parameter.data.zero_()
-    scaled = (values - recent.mean_) / recent.scale_
+    scaled = (values - network.mean) / network.scale
     window = scaled[-4:]
     level = np.nansum(window, axis=0) / ((~np.isnan(window)).sum(axis=0) + 1)
-    np.testing.assert_allclose(recent.predict()[0], level * recent.scale_ + recent.mean_)
+    np.testing.assert_allclose(recent.predict(values=values)[0], level * network.scale + network.mean)
 
 
 def test_the_days_of_the_horizon_are_told_from_one_another() -> None:
@@ -113,13 +123,14 @@ def test_the_same_seed_gives_the_same_bytes_and_leaves_the_global_one_alone() ->
 
 def test_forecasts_of_several_networks_are_averaged() -> None:
     model = PanelForecaster(**{**QUICK, "n_inits": 3}).fit(waves(), ring())
-    whole, models = model.predict(), model.models_
-    single = []
+    whole, network = model.predict(), model.parts_.network
+    assert network is not None
+    models, single = network.models, []
     for one in models:
-        model.models_ = [one]
-        single.append(model.predict())
+        network.models = [one]
+        single.append(model.predict(values=waves()))
     np.testing.assert_allclose(whole, np.mean(single, axis=0), rtol=1e-6)
-    assert model.losses_.shape == (3,)
+    assert network.losses.shape == (3,)
 
 
 def test_regions_in_another_order_have_the_same_forecasts() -> None:
@@ -159,7 +170,8 @@ def test_a_day_is_diffused_over_the_graph_of_the_last_day_looked_back_on() -> No
     settings = {**QUICK, "dropout": 0.0}
     alone = PanelForecaster(**settings).fit(waves(30), 0 * ring())
     joined = PanelForecaster(**settings).fit(waves(30), graphs)
-    for one, two in zip(alone.models_, joined.models_, strict=True):
+    assert alone.parts_.network is not None and joined.parts_.network is not None
+    for one, two in zip(alone.parts_.network.models, joined.parts_.network.models, strict=True):
         for mine, other in zip(one.parameters(), two.parameters(), strict=True):
             torch.testing.assert_close(mine, other)
     assert np.abs(alone.predict() - joined.predict()).max() > 1e-3
@@ -191,9 +203,10 @@ def test_holes_of_every_kind() -> None:
     found = model.predict()[0]
     assert np.isfinite(found).all()
     assert found[4] == 17.0
-    known = values[~np.isnan(values)]
-    for region in (2, 3):
-        assert (model.mean_[region], model.scale_[region]) == pytest.approx((known.mean(), known.std()))
+    whole = PanelForecaster(horizon=2, epochs=5, n_inits=1).fit(values, weights)
+    assert np.isfinite(whole.predict()).all() and (whole.predict()[:, 4] == 17.0).all()
+    assert np.isfinite(whole.predict_quantiles([0.1, 0.9])).all()
+    assert np.isfinite(whole.impute().values).all()
 
 
 def test_counts_are_never_forecast_below_zero() -> None:
@@ -223,7 +236,7 @@ def test_how_far_back_it_learns(train_days: Any, known: list[int], first: int) -
     targets = np.full((30, 100, 1), np.nan)
     for day, count in enumerate(known):
         targets[day, :count] = 1.0
-    assert PanelForecaster(train_days=train_days)._first(targets) == first
+    assert first_snapshot(targets, train_days) == first
 
 
 def test_it_is_a_scikit_learn_estimator() -> None:
@@ -239,13 +252,13 @@ BAD: dict[str, tuple[dict[str, Any], Any, Any, str]] = {
     "horizon": ({"horizon": 0}, waves(), ring(), "'horizon' parameter"),
     "dropout": ({"dropout": 1.0}, waves(), ring(), "'dropout' parameter"),
     "level": ({"level": "last"}, waves(), ring(), "'level' parameter"),
-    "few days": ({"lags": 4}, waves(4), ring(), "need 5 days, but there are 4"),
+    "few days": (QUICK, waves(4), ring(), "need 5 days, but there are 4"),
     "one axis": ({}, np.ones(9), ring(), r"days x regions, at least one each, not of shape \(9,\)"),
     "text": ({}, [["a"] * REGIONS] * 20, ring(), "must be numbers"),
     "infinite": ({}, np.full((20, REGIONS), np.inf), ring(), "region 0 on day 0 is infinite"),
     "nothing known": ({}, np.full((20, REGIONS), np.nan), ring(), "no value is known at all"),
     "nothing to learn": (
-        {"lags": 8},
+        {**QUICK, "lags": 8},
         np.concatenate([waves(8), np.full((9, REGIONS), np.nan)]),
         ring(),
         "no value is known after the first 8 days",
@@ -254,6 +267,9 @@ BAD: dict[str, tuple[dict[str, Any], Any, Any, str]] = {
     "a day's graph": ({}, waves(), [ring()] * 39 + [ring(9)], "graph 39 joins 9 regions"),
     "graphs": ({}, waves(), [ring()] * 7, "40 days but 7 graphs"),
     "no graph": ({}, waves(), "neighbours", "cannot read a graph|square matrix"),
+    "part": ({"parts": ["netwrok"]}, waves(), ring(), r"unknown part 'netwrok' \(did you mean 'network'"),
+    "no part": ({"parts": []}, waves(), ring(), "name at least one part"),
+    "season": ({"season": (7, 1)}, waves(), ring(), "a season has at least 2 steps, not 1"),
 }
 
 
@@ -265,102 +281,134 @@ def test_what_it_cannot_use_is_refused_in_one_line(case: str) -> None:
     assert "\n" not in str(error.value)
 
 
-NAN = float("nan")
+def trending(days: int = 72, series: int = 8, seed: int = 0) -> Array:
+    """Months of series that grow, with a season of twelve and little noise."""
+    random = np.random.default_rng(seed)
+    month = np.arange(days)[:, None]
+    season = 1 + 0.2 * np.sin(2 * np.pi * (month / 12 + random.uniform(0, 0.1, series)))
+    return 100 * np.exp(0.01 * month * random.uniform(0.5, 1.5, series)) * season + random.normal(0, 1, (days, series))
 
 
-def test_forecasts_are_made_of_the_days_before_alone() -> None:
-    values = waves(30, missing=0.3)
-    forecaster = PanelForecaster(horizon=2, **QUICK)
-    found = backtest(forecaster, values, ring(), 3)
-    assert found.origins == [26, 27, 28]
-    assert list(found.forecasts) == ["COIN", "last value", "mean of the last week"]
-    for position, origin in enumerate(found.origins):
-        np.testing.assert_array_equal(found.truth[position], values[origin : origin + 2])
-        alone = PanelForecaster(horizon=2, **QUICK).fit(values[:origin], ring()).predict()
-        np.testing.assert_array_equal(found.forecasts["COIN"][position], alone)
-        for name, flat in (("last value", last_values), ("mean of the last week", week_means)):
-            np.testing.assert_array_equal(found.forecasts[name][position], [flat(values[:origin])] * 2)
-    assert not hasattr(forecaster, "models_")
+FAST: dict[str, Any] = {"epochs": 20, "n_inits": 1}
 
 
-def test_daily_graphs_end_with_the_days() -> None:
-    values = waves(20)
-    one = backtest(PanelForecaster(**QUICK), values, ring(), 2)
-    two = backtest(PanelForecaster(**QUICK), values, [ring()] * 20, 2)
-    np.testing.assert_allclose(one.forecasts["COIN"], two.forecasts["COIN"], rtol=1e-5)
+def test_a_panel_with_trend_and_season_is_not_forecast_by_an_average() -> None:
+    truth = trending()
+    past = np.where(np.random.default_rng(1).random(truth.shape) < 0.15, np.nan, truth)[:-6]
+    model = PanelForecaster(horizon=6, season=12, **FAST).fit(past)
+    errors = {"own": np.abs(model.predict() - truth[-6:]).mean()}
+    errors["last"] = np.abs(np.tile(truth[-7], (6, 1)) - truth[-6:]).mean()
+    errors["season"] = np.abs(truth[-18:-12] - truth[-6:]).mean()
+    assert errors["own"] < 0.3 * min(errors["last"], errors["season"])
+    assert sum(model.shares_.values()) == pytest.approx(1)
+    assert model.shares_in_words().startswith("the forecast is ")
 
 
-def test_days_are_followed_and_fewer_where_there_are_not_enough() -> None:
-    told: list[int] = []
-
-    def follow(days: Iterator[int], total: int) -> Iterator[int]:
-        for day in days:
-            told.append(total)
-            yield day
-
-    found = backtest(PanelForecaster(**QUICK), waves(8), ring(), 100, follow=follow)
-    assert found.origins == [5, 6, 7]
-    assert told == [3, 3, 3]
-    with pytest.raises(InvalidInputError, match=r"needs at least 6 days and one fold, but there are 5 days"):
-        backtest(PanelForecaster(**QUICK), waves(5), ring())
-    with pytest.raises(InvalidInputError, match="0 folds"):
-        backtest(PanelForecaster(**QUICK), waves(20), ring(), 0)
+def test_where_the_last_value_is_best_it_is_the_forecast_and_said_so() -> None:
+    walk = np.random.default_rng(3).normal(size=(90, 6)).cumsum(axis=0)
+    model = PanelForecaster(horizon=3, **FAST).fit(walk)
+    assert model.shares_ == {"last value": 1.0}
+    np.testing.assert_array_equal(model.predict(), np.tile(walk[-1], (3, 1)))
+    assert model.shares_in_words() == "the forecast is the last value (nothing was better in the back-test)"
 
 
-def test_a_region_that_was_never_seen_is_taken_for_its_mean() -> None:
-    values = waves(12)
-    values[:, 0] = NAN
-    found = backtest(PanelForecaster(**QUICK), values, ring(), 1)
-    fitted = PanelForecaster(**QUICK).fit(values[:11], ring())
-    assert found.forecasts["last value"][0, 0, 0] == fitted.mean_[0]
-    assert np.isfinite(found.mean_absolute_error("last value"))
+def test_the_past_alone_makes_the_back_test() -> None:
+    values = trending()
+    model = PanelForecaster(horizon=3, season=12, folds=5, parts=["last value", "smoothing"]).fit(values)
+    first, last = model.backtest_.origins[0], model.backtest_.origins[-1]
+    assert last == 72 - 3 and len(model.backtest_.origins) == 5
+    changed = values.copy()
+    changed[first + 3 :] += 1000
+    again = PanelForecaster(horizon=3, season=12, folds=5, parts=["last value", "smoothing"]).fit(changed)
+    for name in ("last value", "smoothing"):
+        np.testing.assert_allclose(again.backtest_.forecasts[name][0], model.backtest_.forecasts[name][0])
+    np.testing.assert_array_equal(model.backtest_.truth[0], values[first : first + 3])
 
 
-def test_last_values_and_week_means() -> None:
-    values = np.array([[1.0, NAN, 3.0, NAN]] * 9)
-    values[1, 3] = 8.0
-    values[-1, 0] = 4.0
-    values[-2:, 2] = NAN
-    np.testing.assert_array_equal(last_values(values), [4, NAN, 3, 8])
-    np.testing.assert_array_equal(week_means(values), [10 / 7, NAN, 3, 8])
+def test_quantiles_hold_their_part_of_what_comes() -> None:
+    random, held, wider = np.random.default_rng(0), [], []
+    for _ in range(6):
+        values = 50 + random.normal(size=(124, 12)).cumsum(axis=0) + random.normal(size=(124, 12))
+        model = PanelForecaster(horizon=4, season=None, parts=["last value", "smoothing"], non_negative=False)
+        low, lower, upper, high = model.fit(values[:-4]).predict_quantiles([0.025, 0.1, 0.9, 0.975])
+        assert (low <= lower).all() and (lower <= upper).all() and (upper <= high).all()
+        held.append((lower <= values[-4:]) & (values[-4:] <= upper))
+        wider.append((upper - lower).mean(axis=1))
+    assert 0.72 < np.mean(held) < 0.88
+    assert (np.diff(np.mean(wider, axis=0)) > 0).all()  # the further, the wider
+    futures = model.sample(50)
+    assert futures.shape == (50, 4, 12)
+    assert 0.6 < ((futures >= lower) & (futures <= upper)).mean() < 0.95
+    np.testing.assert_array_equal(model.sample(3, random_state=1), model.sample(3, random_state=1))
 
 
-def made_up() -> Backtest:
-    truth = np.zeros((10, 2, 3))
-    forecasts = np.ones((10, 2, 3)) * np.array([1.0, 2.0, 4.0])
-    forecasts[:, 1] *= np.arange(1, 11)[:, None]  # the second day is worse, the more the later
-    truth[0, 0, 0] = NAN
-    return Backtest(list(range(10)), truth, {"COIN": forecasts})
-
-
-def test_errors_are_over_what_is_known() -> None:
-    found = made_up()
-    first = [1.0] * 9 + [2.0] * 10 + [4.0] * 10
-    second = [size * day for day in range(1, 11) for size in (1.0, 2.0, 4.0)]
-    assert found.mean_absolute_error("COIN") == pytest.approx(np.mean(first + second))
-    assert found.root_mean_square_error("COIN") == pytest.approx(np.sqrt(np.mean(np.square(first + second))))
-    empty = Backtest([0], np.full((1, 1, 3), NAN), {"COIN": np.ones((1, 1, 3))})
-    assert np.isnan(empty.mean_absolute_error("COIN")) and np.isnan(empty.root_mean_square_error("COIN"))
-    assert np.isnan(empty.margin("COIN", np.ones(3), 0.5)).all()
-
-
-def test_margins_hold_their_part_of_the_truth() -> None:
-    scale = np.array([1.0, 2.0, 4.0])
-    margin = made_up().margin("COIN", scale, 0.8)
-    np.testing.assert_allclose(margin[0], scale)  # every error is one scale
-    errors = np.repeat(np.arange(1, 11), 3)
-    np.testing.assert_allclose(margin[1], np.quantile(errors, 0.8) * scale)
-    still = made_up().margin("COIN", np.array([1.0, 2.0, 0.0]), 0.8)
-    assert (still[:, 2] == 0).all() and np.isfinite(still).all()
-    with pytest.raises(InvalidInputError, match="coverage"):
-        made_up().margin("COIN", scale, 1.0)
-
-
-def test_margins_hold_on_noise() -> None:
+def test_neighbours_tell_what_a_series_with_holes_did() -> None:
     random = np.random.default_rng(0)
-    values = random.normal(100, 10, (60, REGIONS))
-    forecaster = PanelForecaster(**QUICK).fit(values[:59], ring())
-    tested = backtest(PanelForecaster(**QUICK), values[:59], ring(), 20)
-    margin = tested.margin("COIN", forecaster.scale_, 0.8)[0]
-    within = np.abs(tested.forecasts["COIN"][:, 0] - tested.truth[:, 0]) <= margin
-    assert 0.75 <= within.mean() <= 0.85
+    shared = random.normal(size=(80, 1)).cumsum(axis=0)
+    truth = 20 + 3 * shared + random.normal(0, 0.3, (80, 10))
+    known = truth[:-1].copy()
+    known[-8:, 0] = np.nan  # one series is blind for the last eight days
+    parts = ["last value", "diffusion"]
+    alone = PanelForecaster(parts=["smoothing"], season=None).fit(known, ring(10)).predict()[0, 0]
+    joint = PanelForecaster(parts=parts, season=None).fit(known, ring(10)).predict()[0, 0]
+    found = PanelForecaster(parts=parts, season=None).fit(known).predict()[0, 0]  # neighbours by correlation
+    near = np.abs(truth[-2, 0] - np.array([alone, joint, found]))
+    assert near[1] < 0.3 * near[0] and near[2] < 0.3 * near[0]
+
+
+def test_covariates_of_the_days_to_come() -> None:
+    random = np.random.default_rng(0)
+    holiday = (random.random(83) < 0.2).astype(float)
+    values = 100 + 30 * holiday[:, None] + random.normal(size=(83, 5))
+    parts = ["last value", "smoothing"]
+    model = PanelForecaster(horizon=3, parts=parts, season=None).fit(values[:80], covariates=holiday)
+    assert np.abs(model.predict() - 100 - 30 * holiday[80:, None]).max() < 3
+    each = np.repeat(holiday[:, None, None], 5, axis=1)
+    same = PanelForecaster(horizon=3, parts=parts, season=None).fit(values[:80], covariates=each)
+    np.testing.assert_allclose(same.predict(), model.predict())
+    for bad, message in ((holiday[:81], "for 80 days and the 3 to come"), (holiday * np.nan, "known and finite")):
+        with pytest.raises(InvalidInputError, match=message):
+            PanelForecaster(horizon=3).fit(values[:80], covariates=bad)
+    with pytest.raises(InvalidInputError, match="fit again"):
+        model.predict(values=values[:70])
+
+
+def test_static_features_find_neighbours() -> None:
+    places = np.random.default_rng(0).uniform(size=(REGIONS, 2))
+    model = PanelForecaster(parts=["diffusion"]).fit(waves(missing=0.3), static=places)
+    assert np.isfinite(model.predict()).all()
+    for bad, message in ((places[:4], "10 regions x columns"), (places * np.nan, "known and finite"), ("a", "numbers")):
+        with pytest.raises(InvalidInputError, match=message):
+            PanelForecaster().fit(waves(), static=bad)
+
+
+def test_cross_validation_knows_nothing_of_its_windows() -> None:
+    values = waves(40)
+    settings: dict[str, Any] = {"horizon": 2, "parts": ["last value", "smoothing"], "folds": 4}
+    found = PanelForecaster(**settings).cross_validation(values, ring(), n_windows=2, step=5)
+    assert found.origins == [33, 38]
+    for origin, forecast in zip(found.origins, found.forecasts, strict=True):
+        np.testing.assert_array_equal(forecast, PanelForecaster(**settings).fit(values[:origin], ring()).predict())
+    assert found.bands.shape == (2, 4, 2, REGIONS)
+    assert 0 <= found.coverage(0.1, 0.9) <= found.coverage(0.025, 0.975) <= 1
+    with pytest.raises(InvalidInputError, match="30 windows of 2 days"):
+        PanelForecaster(**settings).cross_validation(values, n_windows=30)
+
+
+def test_few_days_are_the_last_value_without_quantiles() -> None:
+    model = PanelForecaster(horizon=2).fit(waves(4), ring())
+    np.testing.assert_array_equal(model.predict(), np.tile(waves(4)[-1], (2, 1)))
+    assert np.isnan(model.predict_quantiles([0.1])).all()
+    assert "too few days for a back-test" in model.shares_in_words()
+    with pytest.raises(InvalidInputError, match="too few days"):
+        model.sample()
+
+
+def test_origins_are_spread_over_the_last_half() -> None:
+    values = np.ones((100, 1))
+    np.testing.assert_array_equal(fold_origins(values, 10, 4), [45, 60, 75, 90])
+    assert fold_origins(values[:12], 2, 24).tolist() == [6, 7, 8, 9, 10]
+    assert not len(fold_origins(values[:7], 2, 24))
+    late = values.copy()
+    late[:80] = np.nan
+    assert fold_origins(late, 10, 3).tolist() == [82, 86, 90]

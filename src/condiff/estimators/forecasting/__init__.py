@@ -1,0 +1,9 @@
+"""Forecasts of many series with holes: structure, diffusion over a graph, and a back-test that mixes them."""
+
+from __future__ import annotations
+
+from condiff.estimators.forecasting.forecaster import CrossValidation, PanelForecaster
+from condiff.estimators.forecasting.imputing import Imputed
+from condiff.estimators.forecasting.shares import Backtest
+
+__all__ = ["Backtest", "CrossValidation", "Imputed", "PanelForecaster"]

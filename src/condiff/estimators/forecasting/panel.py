@@ -1,0 +1,155 @@
+"""What a forecaster is given: values, graphs and covariates, checked; and graphs where none is given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from condiff.errors import InvalidInputError
+from condiff.estimators.forecasting.structure import last_values, standardised, standards
+from condiff.graph import Graph
+
+Array = NDArray[np.float64]
+
+# Neighbours of a series where no graph is given, and common steps from which a correlation counts in full.
+_NEIGHBOURS, _ENOUGH = 8, 10
+
+
+def checked_values(source: Any) -> Array:
+    """The values as float64, days x regions, NaN where missing."""
+    try:
+        values = np.array(source, dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        raise InvalidInputError(f"values must be numbers, days x regions ({error})") from error
+    if values.ndim != 2 or 0 in values.shape:
+        raise InvalidInputError(f"values must be days x regions, at least one each, not of shape {values.shape}")
+    infinite = np.argwhere(np.isinf(values))
+    if infinite.size:
+        day, region = infinite[0]
+        raise InvalidInputError(f"the value of region {region} on day {day} is infinite: correct it, or write NaN")
+    if np.isnan(values).all():
+        raise InvalidInputError("no value is known at all: there is nothing to learn from")
+    return values
+
+
+def checked_covariates(source: Any, days: int, regions: int, ahead: int) -> Array | None:
+    """Covariates as (days + ahead, regions, columns): those of all regions alike are repeated for each."""
+    if source is None:
+        return None
+    try:
+        found = np.array(source, dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        raise InvalidInputError(f"covariates must be numbers ({error})") from error
+    if found.ndim == 1:
+        found = found[:, None]
+    if found.ndim == 2:
+        found = np.repeat(found[:, None], regions, axis=1)
+    if found.ndim != 3 or found.shape[1] != regions or len(found) < days + ahead:
+        raise InvalidInputError(
+            f"covariates must be days x columns, or days x {regions} regions x columns, for {days} days and the "
+            f"{ahead} to come, not of shape {np.shape(source)}"
+        )
+    if not np.isfinite(found).all():
+        raise InvalidInputError("covariates must be known and finite on every day, also on those to come")
+    return found[: days + ahead]
+
+
+def day_graphs(graph: Any, days: int, regions: int) -> Sequence[Graph]:
+    """One graph, or one per day, each with one node per region."""
+    several = _is_sequence(graph)
+    graphs = [Graph.of(each) for each in graph] if several else [Graph.of(graph)]
+    if several and len(graphs) != days:
+        raise InvalidInputError(f"there are {days} days but {len(graphs)} graphs: give one for all, or one per day")
+    for day, each in enumerate(graphs):
+        if each.n_nodes != regions:
+            which = f"graph {day}" if several else "the graph"
+            raise InvalidInputError(f"{which} joins {each.n_nodes} regions, but the values are of {regions}")
+    return graphs
+
+
+def _is_sequence(graph: Any) -> bool:
+    """Whether these are graphs, rather than one graph, perhaps as a list of the rows of its matrix."""
+    if hasattr(graph, "ndim"):
+        return bool(graph.ndim == 3)
+    if not isinstance(graph, list | tuple) or not graph:
+        return False
+    if isinstance(graph[0], list | tuple):
+        return len(graph[0]) > 0 and isinstance(graph[0][0], list | tuple)
+    # A row of a matrix has one axis, a matrix two, and other descriptions of a graph have none.
+    return bool(getattr(graph[0], "ndim", 2) == 2)
+
+
+def correlated(values: Array) -> Graph:
+    """Each series with the eight whose steps are most correlated with its own, weighted by the correlation.
+
+    A step is the change from the last known value. Correlations over few common steps count for less.
+    """
+    before = last_values(values)[:-1]
+    steps = values[1:] - before
+    known = np.isfinite(steps)
+    steps = np.where(known, steps, 0.0)
+    counts = np.maximum(known.sum(axis=0), 1)
+    steps = np.where(known, steps - steps.sum(axis=0) / counts, 0.0)
+    together = known.astype(float).T @ known
+    squares = (steps**2).T @ known
+    scale = np.sqrt(np.maximum(squares * squares.T, 1e-300))
+    similarity = np.clip(steps.T @ steps / scale, 0.0, 1.0) * np.minimum(together / _ENOUGH, 1.0)
+    return _nearest(similarity)
+
+
+def alike(features: Any, regions: int) -> Graph:
+    """Each series with the eight that are nearest by coordinates or other features, (regions, columns)."""
+    try:
+        points = np.array(features, dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        raise InvalidInputError(f"static features must be numbers, regions x columns ({error})") from error
+    if points.ndim != 2 or len(points) != regions or not points.shape[1]:
+        raise InvalidInputError(f"static features must be {regions} regions x columns, not of shape {points.shape}")
+    if not np.isfinite(points).all():
+        raise InvalidInputError("static features must be known and finite for every region")
+    scale = points.std(axis=0)
+    points = (points - points.mean(axis=0)) / np.where(scale > 0, scale, 1.0)
+    distances = np.sqrt(np.maximum(((points[:, None] - points) ** 2).sum(axis=2), 0.0))
+    rank = min(4, regions - 1)
+    width = np.maximum(np.sort(distances, axis=1)[:, rank], 1e-12)
+    return _nearest(np.exp(-(distances**2) / (width * width[:, None])))
+
+
+def _nearest(similarity: Array) -> Graph:
+    np.fill_diagonal(similarity, 0.0)
+    least = np.sort(similarity, axis=1)[:, -min(_NEIGHBOURS, len(similarity))]
+    kept = np.where((similarity >= least[:, None]) & (similarity > 1e-6), similarity, 0.0)
+    return Graph.of(sp.csr_array(np.maximum(kept, kept.T)))
+
+
+def usual_season(values: Array) -> int:
+    """The season of series without dates: the lag of the highest autocorrelation, if it is a clear peak; otherwise 0.
+
+    Lags up to a third of the days are tried.
+    """
+    mean, scale = standards(values)
+    used = scale > 0
+    if not used.any() or len(values) < 12:
+        return 0
+    z = standardised(values, mean, scale)[:, used]
+    best, found = 0.0, 0
+    previous = _autocorrelation(z, 1)
+    for lag in range(2, min(len(z) // 3, 400) + 1):
+        here, after = _autocorrelation(z, lag), _autocorrelation(z, lag + 1)
+        # A season is a peak that rises clearly above the trough between it and its half.
+        if here >= previous and here > after and here > best + 0.05:
+            trough = _autocorrelation(z, max(lag // 2, 1))
+            if here > 0.3 and here - trough > 0.3:
+                best, found = here, lag
+        previous = here
+    return found
+
+
+def _autocorrelation(z: Array, lag: int) -> float:
+    products = z[lag:] * z[:-lag]
+    known = np.isfinite(products)
+    return float(products[known].mean()) if known.sum() >= 10 else 0.0

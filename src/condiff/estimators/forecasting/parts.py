@@ -1,0 +1,115 @@
+"""The parts that a forecast is mixed from, fitted together and asked for forecasts from any origin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from condiff.errors import InvalidInputError
+from condiff.estimators.forecasting.diffused import Diffused, fit_diffused
+from condiff.estimators.forecasting.network import Network, NetworkSettings
+from condiff.estimators.forecasting.structure import Structure, drift, fit_structure, naive, seasonal_naive
+from condiff.graph import Graph
+
+Array = NDArray[np.float64]
+
+#: What a forecast may be mixed from. ``smoothing`` and ``diffusion`` also come of the logarithms of values.
+PARTS = ("last value", "seasonal naive", "drift", "smoothing", "diffusion", "network")
+_LOGS = " of logs"
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Fitted parts.
+
+    Attributes
+    ----------
+    wanted
+        Their names, of :data:`PARTS`.
+    periods
+        Of the seasons.
+    structures, diffused
+        Of the values and, where they are, of their logarithms.
+    network
+        The network that corrects the structure.
+    """
+
+    wanted: tuple[str, ...]
+    periods: tuple[int, ...]
+    structures: list[Structure]
+    diffused: list[Diffused] = field(default_factory=list)
+    network: Network | None = None
+
+    @property
+    def names(self) -> set[str]:
+        """What :meth:`forecasts` has forecasts of."""
+        found: set[str] = {part for part in ("last value", "drift") if part in self.wanted}
+        found |= {"seasonal naive"} if "seasonal naive" in self.wanted and self.periods else set()
+        found |= {"smoothing" + _LOGS * each.logs for each in self.structures if "smoothing" in self.wanted}
+        found |= {"diffusion" + _LOGS * each.structure.logs for each in self.diffused}
+        return found | ({"network"} if self.network is not None else set())
+
+    def forecasts(
+        self,
+        values: Array,
+        graphs: Sequence[Graph],
+        origins: NDArray[np.int64],
+        horizon: int,
+        covariates: Array | None = None,
+    ) -> tuple[dict[str, Array], dict[str, Array]]:
+        """Forecasts begun at each origin from the days before it, (origins, horizon, series), by part.
+
+        The second dictionary has the expected deviations of the parts that have them.
+        """
+        found: dict[str, Array] = {}
+        deviations: dict[str, Array] = {}
+        if "last value" in self.wanted:
+            found["last value"] = naive(values, origins, horizon)
+        if "seasonal naive" in self.wanted and self.periods:
+            found["seasonal naive"] = seasonal_naive(values, origins, horizon, self.periods[0])
+        if "drift" in self.wanted:
+            found["drift"] = drift(values, origins, horizon)
+        for structure in self.structures:
+            name = "smoothing" + _LOGS * structure.logs
+            both = structure.forecasts(values, origins, horizon, covariates)
+            deviations[name] = both[1]
+            if "smoothing" in self.wanted:
+                found[name] = both[0]
+        for each in self.diffused:
+            name = "diffusion" + _LOGS * each.structure.logs
+            found[name], deviations[name] = each.forecasts(values, graphs, origins, horizon, covariates)
+        if self.network is not None:
+            found["network"] = self.network.forecasts(values, graphs, origins, self.structures[0], covariates)
+        return found, deviations
+
+
+def fit_parts(
+    wanted: tuple[str, ...],
+    values: Array,
+    graphs: Sequence[Graph],
+    periods: tuple[int, ...],
+    covariates: Array | None,
+    settings: NetworkSettings,
+    random_state: Any,
+) -> Parts:
+    """Fit parts to values and their graphs, one for all days or one each.
+
+    The network is left out where there are too few days for it, unless it is the only part.
+    """
+    logs = [False, True] if np.nanmin(values) >= 0 and {"smoothing", "diffusion"} & set(wanted) else [False]
+    structures = [fit_structure(values, periods, covariates, logs=each) for each in logs]
+    diffused = []
+    if "diffusion" in wanted:
+        diffused = [fit_diffused(structure, values, graphs, covariates) for structure in structures]
+    network = None
+    if "network" in wanted:
+        try:
+            network = Network.fit(settings, values, graphs, structures[0], covariates, random_state)
+        except InvalidInputError:
+            if len(wanted) == 1:
+                raise
+    return Parts(wanted, periods, structures, diffused, network)

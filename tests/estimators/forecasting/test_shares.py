@@ -1,0 +1,109 @@
+"""What the back-test decides: shares, quantiles, coverage."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from condiff.errors import InvalidInputError
+from condiff.estimators.forecasting.shares import Backtest, Spread, best_shares, held_out_coverage, steps_between
+
+NAN = float("nan")
+
+
+def errors_of(**errors: np.ndarray) -> Backtest:
+    truth = np.zeros((20, 3, 5))
+    return Backtest(list(range(20)), truth, dict(errors), np.ones(5))
+
+
+def noise(seed: int, size: float = 1.0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(0, size, (20, 3, 5))
+
+
+def test_errors_that_cancel_share_alike() -> None:
+    found = best_shares(errors_of(**{"last value": noise(0), "drift": noise(1)}))
+    assert found == {"last value": pytest.approx(0.5, abs=0.1), "drift": pytest.approx(0.5, abs=0.1)}
+
+
+def test_what_is_much_better_takes_all() -> None:
+    found = best_shares(errors_of(**{"last value": noise(0), "drift": noise(1, 10.0), "network": noise(2, 0.05)}))
+    assert found == {"network": pytest.approx(1)}
+
+
+def test_a_mixture_that_is_hardly_better_is_the_simple_forecast() -> None:
+    same = noise(0)
+    assert best_shares(errors_of(**{"last value": same, "diffusion": 0.99 * same})) == {"last value": 1.0}
+    assert best_shares(errors_of(**{"seasonal naive": same, "last value": 1.1 * same})) == {"seasonal naive": 1.0}
+    # Of two errors little can be learned.
+    few = Backtest(
+        [0], np.array([[[0.0, 0.0]]]), {"last value": np.ones((1, 1, 2)), "drift": 0.8 * np.ones((1, 1, 2))}, np.ones(2)
+    )
+    assert best_shares(few) == {"last value": 1.0}
+
+
+def test_errors_count_relative_to_the_series_and_constant_ones_not_at_all() -> None:
+    truth = np.zeros((10, 1, 3))
+    large_is_bad = np.tile([100.0, 1.0, 0.0], (10, 1, 1))
+    small_is_bad = np.tile([50.0, 9.0, 99.0], (10, 1, 1))
+    found = Backtest(
+        list(range(10)), truth, {"last value": large_is_bad, "drift": small_is_bad}, np.array([100.0, 1, 0])
+    )
+    assert best_shares(found) == {"last value": 1.0}
+    assert found.mean_absolute_scaled_error("last value") == pytest.approx(1.0)
+
+
+def test_nothing_known_is_the_simple_forecast() -> None:
+    unknown = Backtest(
+        [0], np.full((1, 1, 2), NAN), {"drift": np.ones((1, 1, 2)), "last value": np.ones((1, 1, 2))}, np.ones(2)
+    )
+    assert best_shares(unknown) == {"last value": 1.0}
+    assert np.isnan(unknown.mean_absolute_error("drift")) and np.isnan(unknown.root_mean_square_error("drift"))
+
+
+def test_errors_are_over_what_is_known() -> None:
+    truth = np.zeros((1, 2, 2))
+    truth[0, 0, 0] = NAN
+    found = Backtest([0], truth, {"drift": np.array([[[9.0, 1.0], [2.0, 3.0]]])}, np.ones(2))
+    assert found.mean_absolute_error("drift") == pytest.approx(2)
+    assert found.root_mean_square_error("drift") == pytest.approx(np.sqrt(14 / 3))
+
+
+def test_steps_from_one_known_value_to_the_next() -> None:
+    values = np.array([[1.0, NAN, 5.0, 1.0], [NAN, NAN, 5.0, NAN], [4.0, NAN, 5.0, NAN], [2.0, 7.0, 5.0, 3.0]])
+    np.testing.assert_allclose(steps_between(values), [2.5, 2.25, 0.0, 2.0])
+
+
+def test_quantiles_are_conformal() -> None:
+    scores = np.arange(1.0, 200.0).reshape(-1, 1, 1)  # 199 of them
+    low, middle, high = Spread(scores).quantiles([0.1, 0.5, 0.9])[:, 0]
+    assert (low, middle, high) == pytest.approx((20, 100, 180))
+    # Beyond the outermost score there is nothing to say.
+    assert Spread(scores).quantiles([0.999])[0, 0] == 199
+    for bad in (0.0, 1.0, 1.5):
+        with pytest.raises(InvalidInputError, match="above 0 and below 1"):
+            Spread(scores).quantiles([bad])
+
+
+def test_steps_with_few_errors_take_those_of_all() -> None:
+    scores = np.full((40, 2, 5), NAN)
+    scores[:, 0] = 1.0
+    scores[:3, 1] = 2.0
+    spread = Spread(scores)
+    assert spread.quantiles([0.5])[0].tolist() == [1.0, 1.0]
+    assert len(spread.pooled(1)) == 215
+    assert np.isnan(Spread(np.full((3, 1, 1), NAN)).quantiles([0.5])).all()
+
+
+def test_paths_keep_together_what_occurred_together() -> None:
+    scores = np.repeat(np.arange(10.0)[:, None, None], 3, axis=1) * np.ones(4)
+    scores[:, 2, 1] = NAN
+    found = Spread(scores).paths(50, np.random.RandomState(0))
+    assert np.isfinite(found).all()
+    np.testing.assert_array_equal(found[:, 0, 0], found[:, 1, 3])
+
+
+def test_coverage_is_that_of_origins_that_were_held_out() -> None:
+    scores = np.random.default_rng(0).normal(size=(60, 2, 20))
+    assert held_out_coverage(Spread(scores), 0.8) == pytest.approx(0.8, abs=0.03)
+    assert held_out_coverage(Spread(scores), 0.95) == pytest.approx(0.95, abs=0.02)
+    assert np.isnan(held_out_coverage(Spread(np.empty((0, 1, 2))), 0.8))
