@@ -43,7 +43,7 @@ def test_split_conformal_sets_never_hold_a_class_without_labels() -> None:
     y = np.arange(60) % 2
     given = np.where(np.arange(60) < 24, y, -1)
     problem = CoverageProblem(generator.normal(size=(60, 2)) + 4 * y[:, None], given, 3, 0.8)
-    sets = SplitConformal().solve(problem, 0).found
+    sets = SplitConformal().solve(problem, 0).answers
     assert sets.shape == (60, 3) and not sets[:, 2].any() and sets.any(axis=1).all()
 
 

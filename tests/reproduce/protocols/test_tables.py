@@ -13,8 +13,8 @@ from sklearn.metrics import balanced_accuracy_score, log_loss, r2_score
 
 from condiff.errors import InvalidInputError, MissingDependencyError
 from condiff.reproduce import protocol
+from condiff.reproduce.baselines.method import Answers
 from condiff.reproduce.baselines.tables import METHODS, REGISTRY
-from condiff.reproduce.baselines.tables.method import Outcome
 from condiff.reproduce.protocols import tables
 from condiff.reproduce.runner import sweep
 from condiff.reproduce.runs import Condition
@@ -143,7 +143,7 @@ def test_hidden_truth_changes_the_judgement_alone(made_up) -> None:
     first, judged = job.solve().answers, job.run().metrics["accuracy"]
     made_up[job.case.dataset].target[job.split.test] = 0
     np.testing.assert_array_equal(job.solve().answers, first)
-    assert tables.Tables().measure(job, Outcome(first, 0.0))["accuracy"] != judged
+    assert tables.Tables().measure(job, Answers(first, 0.0))["accuracy"] != judged
 
 
 def test_bad_options() -> None:

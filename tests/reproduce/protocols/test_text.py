@@ -13,7 +13,7 @@ from tests.cli.conftest import condiff  # noqa: F401
 
 from condiff.errors import InvalidInputError
 from condiff.reproduce import protocol
-from condiff.reproduce.baselines.tables.method import Outcome
+from condiff.reproduce.baselines.method import Answers
 from condiff.reproduce.baselines.text import METHODS, REGISTRY
 from condiff.reproduce.datasets import texts as module
 from condiff.reproduce.datasets.texts import Texts, load_texts
@@ -63,7 +63,7 @@ def test_a_method_sees_the_texts_that_take_part_and_given_labels_alone(made_up: 
     truth = made_up["ag_news"].content.target
     np.testing.assert_array_equal(problem.labels, truth[split.train])
     job = protocol.Job(text.Text(), protocol.Case("ag_news", UNEQUAL), "x", None, 0, split)
-    right = text.Text().measure(job, Outcome(np.eye(3)[truth[rows]], 0.1))
+    right = text.Text().measure(job, Answers(np.eye(3)[truth[rows]], 0.1))
     assert right["accuracy"] == right["balanced_accuracy"] == 100.0
 
 

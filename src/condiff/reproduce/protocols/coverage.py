@@ -13,7 +13,8 @@ import numpy as np
 
 from condiff.errors import InvalidInputError, did_you_mean
 from condiff.reproduce.baselines.coverage import REGISTRY
-from condiff.reproduce.baselines.coverage.methods import CoverageMethod, CoverageProblem, Outcome
+from condiff.reproduce.baselines.coverage.methods import CoverageMethod, CoverageProblem
+from condiff.reproduce.baselines.method import Answers
 from condiff.reproduce.datasets.ordinary_tables import seed_of
 from condiff.reproduce.datasets.sources import locate
 from condiff.reproduce.protocol import Case, Job, Options, Protocol, option
@@ -156,9 +157,9 @@ class Coverage(Protocol):
         coverage, linear = case.condition.number("coverage"), case.condition.get("base") == "linear"
         return CoverageProblem(data.x, codes, data.n_classes, coverage, data.adjacency, linear)
 
-    def measure(self, job: Job, outcome: Outcome) -> dict[str, float]:
+    def measure(self, job: Job, outcome: Answers) -> dict[str, float]:
         data, test = load(job.case.dataset), job.split.test
-        truth, found = data.target[test], outcome.found[test]
+        truth, found = data.target[test], outcome.answers[test]
         if not data.n_classes:
             held = (found[:, 0] <= truth) & (truth <= found[:, 1])
             width = float((found[:, 1] - found[:, 0]).mean() / max(float(data.target.std()), 1e-300))

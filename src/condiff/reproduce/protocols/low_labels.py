@@ -10,7 +10,8 @@ import numpy as np
 
 from condiff.errors import InvalidInputError
 from condiff.reproduce.baselines.lowlabels import REGISTRY
-from condiff.reproduce.baselines.lowlabels.method import LowLabelMethod, LowLabelProblem, Outcome
+from condiff.reproduce.baselines.lowlabels.method import LowLabelMethod, LowLabelProblem
+from condiff.reproduce.baselines.method import Answers
 from condiff.reproduce.datasets import mnist
 from condiff.reproduce.protocol import Case, Job, Options, Protocol, Shown, option
 from condiff.reproduce.runs import Condition
@@ -110,9 +111,9 @@ class LowLabels(Protocol):
             np.bincount(truth),
         )
 
-    def measure(self, job: Job, outcome: Outcome) -> dict[str, float]:
+    def measure(self, job: Job, outcome: Answers) -> dict[str, float]:
         test = job.split.test
-        right = outcome.codes[test] == mnist.images()[1][test]
+        right = outcome.answers[test] == mnist.images()[1][test]
         return {"accuracy": round(100 * float(right.mean()), 4)}
 
     def summarise(self, runs: Sequence[Run]) -> list[Row]:

@@ -13,8 +13,9 @@ import numpy as np
 from condiff.encoders import TableEncoder
 from condiff.errors import InvalidInputError, MissingDependencyError, did_you_mean
 from condiff.reproduce import comparison
+from condiff.reproduce.baselines.method import Answers
 from condiff.reproduce.baselines.tables import METHODS, REGISTRY
-from condiff.reproduce.baselines.tables.method import Outcome, TableMethod, TableProblem
+from condiff.reproduce.baselines.tables.method import TableMethod, TableProblem
 from condiff.reproduce.datasets.ordinary_tables import (
     Task,
     distinct_tables,
@@ -223,7 +224,7 @@ class Tables(Protocol):
         given[split.train] = table.target[split.train]
         return TableProblem(table.x, given.astype(np.int64) if table.n_classes else given, table.n_classes)
 
-    def measure(self, job: Job, outcome: Outcome) -> dict[str, float]:
+    def measure(self, job: Job, outcome: Answers) -> dict[str, float]:
         test = job.split.test
         truth, answers = load(job.case.dataset).target[test], outcome.answers[test]
         found = measured_classes(truth, answers) if answers.ndim == 2 else measured_values(truth, answers)

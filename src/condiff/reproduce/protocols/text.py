@@ -13,7 +13,7 @@ from condiff.encoders.embedding import progress_shown
 from condiff.encoders.sentences import DEFAULT
 from condiff.encoders.text import WORDS, TextEncoder
 from condiff.errors import InvalidInputError
-from condiff.reproduce.baselines.tables.method import Outcome
+from condiff.reproduce.baselines.method import Answers
 from condiff.reproduce.baselines.text.words import TextProblem
 from condiff.reproduce.datasets.ordinary_tables import seed_of
 from condiff.reproduce.datasets.texts import TEXTS, Texts, load_texts
@@ -147,7 +147,7 @@ class Text(Protocol):
         given[split.train] = data.content.target[split.train]
         return TextProblem(data.x[rows], given[rows], len(data.content.classes), data.words[rows])
 
-    def measure(self, job: Job, outcome: Outcome) -> dict[str, float]:
+    def measure(self, job: Job, outcome: Answers) -> dict[str, float]:
         tested = np.isin(_rows(job.split), job.split.test)
         truth = load(job.case.dataset).content.target[job.split.test]
         found = measured_classes(truth, outcome.answers[tested])

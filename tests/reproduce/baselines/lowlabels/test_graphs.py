@@ -27,9 +27,9 @@ def test_every_method_finds_three_clusters(problem: LowLabelProblem, name: str) 
     method = REGISTRY.get(name)()
     outcome = method.solve(problem, 0)
     truth = np.repeat([0, 1, 2], problem.sizes)
-    assert (outcome.codes == truth).mean() > 0.9
+    assert (outcome.answers == truth).mean() > 0.9
     if method.knows_sizes:
-        assert np.bincount(outcome.codes).tolist() == problem.sizes.tolist()
+        assert np.bincount(outcome.answers).tolist() == problem.sizes.tolist()
 
 
 def test_laplace_learning_is_harmonic(problem: LowLabelProblem) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-import warnings
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,10 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression, Ridge
-from threadpoolctl import threadpool_limits
 
 from condiff.estimators import COINClassifier, COINRegressor
-from condiff.reproduce.baselines.method import Method
+from condiff.reproduce.baselines.method import Answers, Method, timed
 from condiff.uncertainty.conformal import Promise
 
 Array = NDArray[np.float64]
@@ -71,15 +68,6 @@ class CoverageProblem:
         return sets
 
 
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """Sets (rows, classes), or the ends of intervals (rows, 2), for every row."""
-
-    found: NDArray[Any]
-    seconds: float
-    epochs: int = 0
-
-
 @dataclass(frozen=True)
 class CoverageMethod(Method):
     """A way to make sets or intervals."""
@@ -91,13 +79,9 @@ class CoverageMethod(Method):
     def found(self, problem: CoverageProblem, seed: int) -> NDArray[Any]:
         """Sets or intervals for every row."""
 
-    def solve(self, problem: CoverageProblem, seed: int) -> Outcome:
-        """Make them, on one thread; the fit that several share counts for the first of them."""
-        with threadpool_limits(1), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            started = time.process_time()
-            found = self.found(problem, seed)
-            return Outcome(found, time.process_time() - started)
+    def solve(self, problem: CoverageProblem, seed: int) -> Answers:
+        """Make them; the fit that several share counts for the first of them."""
+        return timed(lambda: self.found(problem, seed))
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
@@ -92,7 +93,7 @@ class Laplace(Scored):
         found[problem.known] = problem.indicators
         diagonal = sp.diags_array(scale)
         scaled = product(sp.csr_array(diagonal @ inner @ diagonal))
-        solution = solve_symmetric(lambda v: v - scaled(v), scale[:, None] * pull, self.tolerance)
+        solution = solve_symmetric(partial(_less, scaled), scale[:, None] * pull, self.tolerance)
         found[free] = scale[:, None] * solution
         return found
 
@@ -165,9 +166,13 @@ class PLaplace(Scored):
                     scale = degrees(pulled)[free] ** -0.5
                     inner = product(sp.csr_array(sp.diags_array(scale) @ pulled[free][:, free] @ sp.diags_array(scale)))
                     right = scale * (pulled[free][:, problem.known] @ u[problem.known])
-                    solved = scale * solve_symmetric(lambda v, f=inner: v - f(v), right[:, None], 1e-4)[:, 0]
+                    solved = scale * solve_symmetric(partial(_less, inner), right[:, None], 1e-4)[:, 0]
                     u[free] += (solved - u[free]) / (p - 1)
         return found
+
+
+def _less(spread: Callable[[Array], Array], v: Array) -> Array:
+    return v - spread(v)
 
 
 @dataclass(frozen=True)
@@ -207,7 +212,7 @@ class Poisson(Scored):
         diagonal = sp.diags_array(scale)
         spread = product(sp.csr_array(diagonal @ problem.weights @ diagonal))
         right = scale[:, None] * sources(problem)
-        return scale[:, None] * solve_symmetric(lambda v: v - spread(v), right, self.tolerance)
+        return scale[:, None] * solve_symmetric(partial(_less, spread), right, self.tolerance)
 
 
 def sources(problem: LowLabelProblem) -> Array:

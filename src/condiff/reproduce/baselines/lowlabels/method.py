@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
@@ -10,10 +9,9 @@ from typing import ClassVar
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from condiff.errors import CondiffError
-from condiff.reproduce.baselines.method import Method
+from condiff.reproduce.baselines.method import Answers, Method, timed
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -55,15 +53,6 @@ class LowLabelProblem:
         return np.asarray(np.eye(self.n_classes)[self.labels])
 
 
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """The class of every point, and the processor's time that it took."""
-
-    codes: Codes
-    seconds: float
-    epochs: int = 0
-
-
 @dataclass(frozen=True)
 class LowLabelMethod(Method):
     """A method for very few labels."""
@@ -75,12 +64,11 @@ class LowLabelMethod(Method):
     def codes(self, problem: LowLabelProblem, seed: int) -> Codes:
         """The class of every point."""
 
-    def solve(self, problem: LowLabelProblem, seed: int) -> Outcome:
-        """Name every point's class, on one thread; graphs that were made before do not count into the time."""
-        with threadpool_limits(1):
-            started = time.process_time()
-            found = np.asarray(self.codes(problem, seed), np.int64)
-            seconds = time.process_time() - started
-        if found.shape != (len(problem.points),):
-            raise CondiffError(f"{type(self).__name__} answered with the shape {found.shape}: one code per point")
-        return Outcome(found, seconds)
+    def solve(self, problem: LowLabelProblem, seed: int) -> Answers:
+        """Name every point's class; graphs that were made before do not count into the time."""
+        found = timed(lambda: np.asarray(self.codes(problem, seed), np.int64))
+        if found.answers.shape != (len(problem.points),):
+            raise CondiffError(
+                f"{type(self).__name__} answered with the shape {found.answers.shape}: one code per point"
+            )
+        return found

@@ -87,7 +87,7 @@ class VolumeMBO(LowLabelMethod):
         nearest = dijkstra(lengths, indices=problem.known, min_only=True, return_predecessors=True)[2]
         label_of = np.zeros(len(problem.points), np.int64)
         label_of[problem.known] = problem.labels
-        found = label_of[np.maximum(nearest, 0)]
+        found: Codes = label_of[np.maximum(nearest, 0)]
         scale = sp.diags_array(degrees(problem.weights) ** -0.5)
         spread = product(sp.csr_array(scale @ problem.weights @ scale))
         free = np.ones(len(found), bool)

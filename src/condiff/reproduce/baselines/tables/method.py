@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-import warnings
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,10 +9,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from condiff.errors import CondiffError
-from condiff.reproduce.baselines.method import Method
+from condiff.reproduce.baselines.method import Answers, Method, timed
 from condiff.reproduce.datasets.ordinary_tables import Task
 
 Array = NDArray[np.float64]
@@ -61,15 +58,6 @@ class TableProblem:
         return np.asarray(counts / counts.sum())
 
 
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """Probabilities (rows, classes) or values (rows,) for every row, and the processor's time that they took."""
-
-    answers: Array
-    seconds: float
-    epochs: int = 0
-
-
 @dataclass(frozen=True)
 class TableMethod(Method):
     """A method for tables."""
@@ -92,20 +80,15 @@ class TableMethod(Method):
         """Whether a table is too large for it."""
         return False
 
-    def solve(self, problem: TableProblem, seed: int) -> Outcome:
-        """Learn from the given labels and answer for every row, on one thread; the time includes both."""
-        with threadpool_limits(1), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of methods that few labels make uneasy: their answers are judged
-            # The processor's time: on one thread it is the time that passes, whatever else the machine does.
-            started = time.process_time()
-            found = np.asarray(self.answers(problem, seed), dtype=np.float64)
-            seconds = time.process_time() - started
+    def solve(self, problem: TableProblem, seed: int) -> Answers:
+        """Learn from the given labels and answer for every row; the time includes both."""
+        found = timed(lambda: np.asarray(self.answers(problem, seed), dtype=np.float64))
         expected = (len(problem.x), problem.n_classes) if problem.n_classes else (len(problem.x),)
-        if found.shape != expected or not np.isfinite(found).all():
+        if found.answers.shape != expected or not np.isfinite(found.answers).all():
             raise CondiffError(
-                f"{type(self).__name__} answered with shape {found.shape} or with values that are no number"
+                f"{type(self).__name__} answered with shape {found.answers.shape} or with values that are no number"
             )
-        return Outcome(found, seconds)
+        return found
 
 
 @dataclass(frozen=True)
