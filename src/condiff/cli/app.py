@@ -21,6 +21,7 @@ from condiff.cli import (
     fewshot,
     fit,
     forecast,
+    label,
     predict,
     report,
     reproduce,
@@ -43,6 +44,7 @@ app.command("fit")(fit.command)
 app.command("predict")(predict.command)
 app.command("forecast")(forecast.forecast)
 app.command("impute")(forecast.impute)
+app.command("label")(label.command)
 app.command("certify")(certify.command)
 app.command("ablate")(ablate.command)
 app.command("report")(report.command)

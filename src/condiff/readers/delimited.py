@@ -121,6 +121,11 @@ def read_records(path: Path) -> Iterator[tuple[int, list[str]]]:
     return _records(path, _form(path))
 
 
+def text_form(path: Path) -> TextForm | None:
+    """How a delimited text file is written; None for a file of another kind."""
+    return _form(path) if inner_name(path).endswith((".csv", ".tsv", ".txt")) else None
+
+
 def read_text(path: Path) -> str:
     """A whole text file, in any encoding."""
     encoding, _ = _encoding(path)
