@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from condiff.diffusion import diffusion_time
-from condiff.graph import Graph, kernel_graph
+from condiff.graph import Graph, SparseLaplacian, kernel_graph
 
 
 def path(n: int) -> sp.csr_array:
@@ -171,3 +171,18 @@ def test_more_probes_come_closer() -> None:
         )
 
     assert error(256) < error(2)
+
+
+def test_what_was_measured_on_a_graph_serves_other_dimensions(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = Graph.of(cycle(300))
+    expected = [diffusion_time(graph.laplacian(torch.float32), dimension) for dimension in (10.0, 40.0, 5.0)]
+    products = []
+    apply = SparseLaplacian.product
+    monkeypatch.setattr(SparseLaplacian, "product", lambda *a, **k: (products.append(1), apply(*a, **k))[1])
+    assert [diffusion_time(graph, dimension) for dimension in (10.0, 40.0)] == expected[:2]
+    so_far = len(products)
+    assert so_far
+    assert diffusion_time(graph, 10.0) == expected[0]
+    assert len(products) == so_far  # nothing was measured again
+    assert diffusion_time(graph, 5.0) == expected[2]
+    assert len(products) > so_far

@@ -152,9 +152,9 @@ def test_columns_that_repeat_each_other_are_redundant_and_independent_ones_are_n
     generator = np.random.default_rng(0)
     place = generator.normal(size=(500, 2))
     repeated = place @ generator.normal(size=(2, 20)) + 0.1 * generator.normal(size=(500, 20))
-    assert redundancy(repeated, 0) > 0.9
-    assert redundancy(generator.normal(size=(500, 20)), 0) < 0.2
-    assert redundancy(place[:, :1], 0) == 0.0
+    assert redundancy(repeated, np.random.default_rng(0)) > 0.9
+    assert redundancy(generator.normal(size=(500, 20)), np.random.default_rng(0)) < 0.2
+    assert redundancy(place[:, :1], np.random.default_rng(0)) == 0.0
 
 
 def test_a_given_label_is_the_answer_unless_labels_are_noisy() -> None:

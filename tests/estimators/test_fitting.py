@@ -10,7 +10,8 @@ import pytest
 from sklearn.datasets import make_moons
 
 from condiff import COINClassifier, COINRegressor, load
-from condiff.graph import neighbours
+from condiff.estimators import base
+from condiff.graph import kernel_graph, neighbours
 from condiff.training.engines import streamed
 
 X, Y = make_moons(120, noise=0.08, random_state=0)
@@ -106,3 +107,75 @@ def test_an_approximate_graph_tells_its_recall(
 def test_other_engines_are_refused() -> None:
     with pytest.raises(ValueError, match="engine"):
         COINClassifier(engine="gpu").fit(X, _labels(2))
+
+
+@pytest.fixture
+def many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few hundred points count as many."""
+    monkeypatch.setattr(base, "MANY", 200)
+    monkeypatch.setattr(base, "STAGE", 150)
+    monkeypatch.setattr(base, "_MERGED", 60)
+
+
+@pytest.mark.usefixtures("many")
+def test_networks_on_many_points_learn_on_merged_ones(tmp_path: Path) -> None:
+    points, truth = make_moons(500, noise=0.08, random_state=0)
+    labels = np.full(len(truth), -1)
+    for value in (0, 1):
+        labels[np.flatnonzero(value == truth)[:12]] = value
+    model = COINClassifier(base="residual", folds=3).fit(points, labels)
+    # The network learns on 192 merged points, 8 for each label, and answers at all of them.
+    assert model.record_.output.shape == (500, 2)
+    assert (model.transduction_ == truth).mean() > 0.95
+    assert model.cv_score_ > 0.9
+    assert model.predict(points).tolist() == model.transduction_.tolist()
+    assert all(each.diffusion.layers == model.layers_ for each in model.models_)
+    # The answers are the diffusion of the fitted networks over the whole graph.
+    base_output, output = model._diffuse()
+    np.testing.assert_allclose(base_output, model.record_.base)
+    np.testing.assert_allclose(output, model.record_.output, atol=1e-6)
+    record = model.record_
+    assert record.fold_outputs is not None and record.fold is not None
+    np.testing.assert_allclose(record.answers, record.fold_outputs[record.fold, record.nodes[record.held_out]])
+    new = points[:20] + 1e-3
+    model.save(tmp_path / "model")
+    np.testing.assert_allclose(load(tmp_path / "model").predict_proba(new), model.predict_proba(new), atol=1e-9)
+
+
+@pytest.mark.usefixtures("many")
+def test_only_automatic_fits_on_neighbours_merge_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    points, truth = make_moons(300, noise=0.08, random_state=0)
+    labels = np.full(len(truth), -1)
+    labels[:8] = truth[:8]
+
+    def refuse(*_: Any) -> None:
+        raise AssertionError("points were merged")
+
+    monkeypatch.setattr(base.Coarse, "around", refuse)
+    settings: dict[str, Any] = {"base": "residual", "epochs": 5, "n_inits": 1, "folds": 0}
+    for options in ({"layers": 5}, {"strength": 0.5}, {"engine": "reference"}, {"graph": kernel_graph}):
+        COINClassifier(**settings, **options).fit(points, labels)
+    COINRegressor(**settings).fit(points, np.where(labels < 0, np.nan, labels))
+    with pytest.raises(AssertionError, match="merged"):
+        COINClassifier(**settings).fit(points, labels)
+
+
+@pytest.mark.usefixtures("many")
+def test_bases_are_compared_on_few_of_many_points() -> None:
+    points, truth = make_moons(400, noise=0.08, random_state=0)
+    labels = np.full(len(truth), -1)
+    labels[:16] = truth[:16]
+    chosen = COINClassifier(base="blend").fit(points, labels)
+    assert (chosen.transduction_ == truth).mean() > 0.9
+    assert chosen.record_.output.shape == (400, 2)
+    assert COINClassifier().fit(points, labels).choice_ is not None
+
+
+def test_rows_keep_their_answers_where_nodes_are_numbered_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = COINClassifier(layers=10, **{**SETTINGS, "folds": 0}).fit(X, _labels(8))
+    monkeypatch.setattr(base, "MANY", 50)
+    moved = COINClassifier(layers=10, **{**SETTINGS, "folds": 0}).fit(X, _labels(8))
+    np.testing.assert_allclose(moved.predict_proba(X), usual.predict_proba(X), atol=1e-4)
+    assert moved.transduction_.tolist() == usual.transduction_.tolist()
+    new = X[:30] + 0.01
+    np.testing.assert_allclose(moved.predict_proba(new), usual.predict_proba(new), atol=1e-4)

@@ -163,3 +163,12 @@ def test_the_laplacian_of_a_graph(dtype: torch.dtype) -> None:
     assert not operator.symmetric
     matrix = np.diag(DIRECTED.sum(axis=1)) - DIRECTED
     assert np.array_equal(operator(torch.eye(3, dtype=dtype)).numpy(), matrix)
+
+
+def test_nodes_can_be_numbered_anew() -> None:
+    weights = np.triu(np.arange(16.0).reshape(4, 4), 1)
+    graph, order = Graph.of(weights + weights.T), np.array([2, 0, 3, 1])
+    moved = graph.permuted(order)
+    np.testing.assert_array_equal(moved.weights.toarray(), graph.weights.toarray()[np.ix_(order, order)])
+    assert moved.is_symmetric
+    assert moved.weights.has_sorted_indices

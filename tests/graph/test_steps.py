@@ -43,6 +43,19 @@ def test_it_is_the_dense_power(n: int, columns: int, layers: int, seed: int, sym
     assert torch.equal(u, before)
 
 
+@pytest.mark.parametrize("columns", [8, 16, 20, 64, 70])
+def test_a_single_product_is_the_plain_one(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    operator = operator_of(90)
+    u = torch.randn(90, columns, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    expected, before = operator(u), u.clone()
+    monkeypatch.setattr(steps, "COMPILED_FROM", 1)
+    monkeypatch.setattr(steps, "_PRODUCT_FROM", 1)
+    assert steps.multiplies_compiled(operator, u)
+    torch.testing.assert_close(operator(u), expected)
+    torch.testing.assert_close(steps.product(operator, u), expected)
+    assert torch.equal(u, before)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_both_precisions(dtype: torch.dtype) -> None:
     operator = operator_of(200, dtype=dtype)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import weakref
 from collections.abc import Iterator
 
 import numpy as np
@@ -10,7 +12,7 @@ import torch
 
 from condiff.diffusion.chebyshev import Chebyshev
 from condiff.diffusion.stability import max_diagonal
-from condiff.graph import DenseLaplacian, Laplacian, SparseLaplacian
+from condiff.graph import DenseLaplacian, Graph, Laplacian, SparseLaplacian
 
 # Up to this many nodes all eigenvalues cost less than the probes.
 _EXACT_UP_TO = 256
@@ -22,7 +24,7 @@ _LONGEST_REACH = 20_000.0
 _REST_STEPS, _REST_SHARE = 6, 0.9
 
 
-def diffusion_time(operator: Laplacian, dimension: float, *, probes: int = 32, seed: int = 0) -> float:
+def diffusion_time(graph: Graph | Laplacian, dimension: float, *, probes: int = 32, seed: int = 0) -> float:
     r"""The time at which the heat trace :math:`\operatorname{tr} e^{-tL} = \sum_k e^{-t \lambda_k}` is ``dimension``.
 
     The trace counts the modes that time t has not yet smoothed away: n at t = 0, and the number of connected components
@@ -37,8 +39,8 @@ def diffusion_time(operator: Laplacian, dimension: float, *, probes: int = 32, s
 
     Parameters
     ----------
-    operator
-        A symmetric Laplacian.
+    graph
+        A symmetric Laplacian, or a graph of one; what was measured on a graph is remembered for as long as it lives.
     dimension
         The number of degrees of freedom that should be left.
     probes
@@ -46,45 +48,69 @@ def diffusion_time(operator: Laplacian, dimension: float, *, probes: int = 32, s
     seed
         Seed of their generator.
     """
-    n, largest = operator.n_nodes, max_diagonal(operator)
-    if largest == 0 or dimension >= n:
+    trace = _Trace.of(graph, probes, seed)
+    if trace.largest == 0 or dimension >= trace.passed[0][1]:
         return 0.0
-    longest = _LONGEST_REACH / largest
-    eigenvalues = _eigenvalues(operator) if n <= _EXACT_UP_TO else None
-    diagonal = operator.diagonal.detach()
-    typical = 1.0 / float(diagonal[diagonal > 0].median())
-    passed: list[tuple[float, float]] = [(0.0, float(n))]
-    for time, trace in _measured(operator, eigenvalues, largest, longest, probes, seed):
-        if trace <= dimension:
-            return _between(passed[-1], (time, trace), dimension, eigenvalues)
-        passed.append((time, trace))
-        before = passed[max(0, len(passed) - 1 - _REST_STEPS)]
-        if before[0] >= typical and trace > _REST_SHARE * before[1]:
+    for step in itertools.count(1):
+        if step == len(trace.passed) and not trace.go_on():
+            break
+        time, left = trace.passed[step]
+        if left <= dimension:
+            return _between(trace.passed[step - 1], (time, left), dimension, trace.eigenvalues)
+        before = trace.passed[max(0, step - _REST_STEPS)]
+        if before[0] >= trace.typical and left > _REST_SHARE * before[1]:
             return before[0]
-    return longest
+    return trace.longest
 
 
-def _measured(
-    operator: Laplacian,
-    eigenvalues: np.ndarray[tuple[int], np.dtype[np.float64]] | None,
-    largest: float,
-    longest: float,
-    probes: int,
-    seed: int,
-) -> Iterator[tuple[float, float]]:
-    """Longer and longer times, and the trace at each."""
-    generator = torch.Generator().manual_seed(seed)
-    shape = (operator.n_nodes, probes)
-    heat = torch.randint(0, 2, shape, generator=generator).to(operator.device, operator.dtype) * 2 - 1
-    solver, last, time = Chebyshev(tolerance=1e-4), 0.0, 0.1 / largest
-    while time < longest:
-        if eigenvalues is not None:
-            yield time, float(np.exp(-time * eigenvalues).sum())
-        else:
-            # The semigroup lets each longer time continue from the last one.
-            heat = solver(operator, heat, (time - last) / 2, 1)
-            yield time, float((heat.double() ** 2).sum()) / probes
-        last, time = time, time * _GROWTH
+class _Trace:
+    """The heat trace at longer and longer times, as far as it has been asked for."""
+
+    def __init__(self, operator: Laplacian, probes: int, seed: int) -> None:
+        self.n_nodes, self.largest, self.probes = operator.n_nodes, max_diagonal(operator), probes
+        self.passed: list[tuple[float, float]] = [(0.0, float(self.n_nodes))]
+        if self.largest == 0:
+            return
+        self.longest = _LONGEST_REACH / self.largest
+        self.eigenvalues = _eigenvalues(operator) if self.n_nodes <= _EXACT_UP_TO else None
+        diagonal = operator.diagonal.detach()
+        self.typical = 1.0 / float(diagonal[diagonal > 0].median())
+        self._measured = self._measure(operator, seed)
+
+    @classmethod
+    def of(cls, graph: Graph | Laplacian, probes: int, seed: int) -> _Trace:
+        """Of a graph as it is known, or a new one."""
+        if isinstance(graph, Laplacian):
+            return cls(graph, probes, seed)
+        known = _known.setdefault(graph, {})
+        if (probes, seed) not in known:
+            known[probes, seed] = cls(graph.laplacian(torch.float32), probes, seed)
+        return known[probes, seed]
+
+    def go_on(self) -> bool:
+        """Measure once more; False where the time would be too long."""
+        found = next(self._measured, None)
+        if found is not None:
+            self.passed.append(found)
+        return found is not None
+
+    def _measure(self, operator: Laplacian, seed: int) -> Iterator[tuple[float, float]]:
+        """Longer and longer times, and the trace at each."""
+        generator = torch.Generator().manual_seed(seed)
+        shape = (self.n_nodes, self.probes)
+        heat = torch.randint(0, 2, shape, generator=generator).to(operator.device, operator.dtype) * 2 - 1
+        solver, last, time = Chebyshev(tolerance=1e-4), 0.0, 0.1 / self.largest
+        while time < self.longest:
+            if self.eigenvalues is not None:
+                yield time, float(np.exp(-time * self.eigenvalues).sum())
+            else:
+                # The semigroup lets each longer time continue from the last one.
+                heat = solver(operator, heat, (time - last) / 2, 1)
+                yield time, float((heat.double() ** 2).sum()) / self.probes
+            last, time = time, time * _GROWTH
+
+
+_known: weakref.WeakKeyDictionary[Graph, dict[tuple[int, int], _Trace]] = weakref.WeakKeyDictionary()
 
 
 def _between(

@@ -25,7 +25,7 @@ from condiff.diffusion import SOLVERS, Certificate, Diffusion, certify, diffusio
 from condiff.diffusion.stability import max_diagonal
 from condiff.encoders.table import encoder_of, is_table
 from condiff.errors import InvalidInputError, StepSizeWarning, UnlabelledComponentWarning
-from condiff.estimators.blended import STEPS, Diffused, fit_any, fit_blend, fit_for_rehearsal, fit_then_diffuse
+from condiff.estimators.blended import STEPS, Diffused, decide, fit_any, fit_blend, fit_for_rehearsal
 from condiff.estimators.choice import BLEND, NETWORK, Candidate, Choice, Joined
 from condiff.estimators.domain import Domain, follow
 from condiff.estimators.inputs import Items, Nodes, features_of, slices, unpacked
@@ -35,6 +35,8 @@ from condiff.estimators.recipe import Recipe, clamped
 from condiff.estimators.rehearsal import FEWEST_TESTED, STAGE, can_rehearse, contest, is_embedding, may_cluster
 from condiff.estimators.saving import SaveableCOIN
 from condiff.graph import Graph, Laplacian
+from condiff.graph.coarse import Coarse
+from condiff.graph.ordering import locality_order
 from condiff.model import COIN
 from condiff.training import ClassBalance, Problem, Training, fit
 from condiff.uncertainty import FitRecord, Inspection, Suggestion
@@ -61,6 +63,10 @@ KINDS = ("knn", "leaves", "answers", "precomputed")
 _FEW = 5000
 # Numbers that are kept of what was answered without each fold.
 _MOST_KEPT = 5_000_000
+#: Points beyond which all of them are only answered: networks learn on merged ones, and bases are compared on few.
+MANY = 20_000
+# Merged points at least, and for each labelled one.
+_MERGED, _PER_LABEL = 4_000, 8
 
 
 class BaseCOIN(SaveableCOIN):
@@ -248,6 +254,10 @@ class BaseCOIN(SaveableCOIN):
                 metric=self.metric,
                 **shared,
             )
+            if self._domain.graph.n_nodes > MANY:
+                # Neighbours stand close together, so that a diffusion finds them in the cache.
+                order = locality_order(self._domain.graph.laplacian()).numpy()
+                self._domain, nodes = self._domain.in_order(order), nodes.in_order(order)
             if self.verbose:
                 print(f"[condiff] graph of {nodes.points.shape[0]:,} points; {_search_line(self._domain.recall)}")
         else:
@@ -325,7 +335,7 @@ class BaseCOIN(SaveableCOIN):
         if self.layers != "auto":
             return self._diffusion(self.layers, limit if self.strength == "auto" else self.strength)
         classes = n_outputs if self._head == "softmax" else 1
-        time = diffusion_time(operator, self._graph_factor() * np.sqrt(classes * items.n_labelled))
+        time = diffusion_time(graph, self._graph_factor() * np.sqrt(classes * items.n_labelled))
         if self.strength != "auto":
             return self._diffusion(math.ceil(time / self.strength - 1e-9), self.strength)
         step = limit if SOLVERS[self.solver].limited else max(time, limit) / _UNLIMITED_LAYERS
@@ -416,14 +426,16 @@ class BaseCOIN(SaveableCOIN):
 
         Returns the answers at the held-out items, and those at all nodes without each fold, where these are kept.
         """
-        longest = chosen = self._longest_diffusion(items, n_outputs, self._domain.graph)
+        graph, points, learned = self._lesson(items)
+        longest = chosen = self._longest_diffusion(learned, n_outputs, graph)
         fold, item = np.nonzero(held_out)
         answers = np.zeros((0, n_outputs))
         without: list[COIN] = []
         # One for all fits: what an engine makes of it is then made once.
-        operator = self._domain.graph.laplacian(torch.float32, torch.device(self.device))
+        operator = graph.laplacian(torch.float32, torch.device(self.device))
+        train = partial(self._train, operator=operator, items=learned, n_outputs=n_outputs, points=points)
         if len(held_out):
-            without, every = self._train(chosen, operator, items, ~held_out, n_outputs)
+            without, every = train(chosen, used=~held_out)
             answers = every[fold, item]
             # Held-out labels may favour less diffusion than the graph allows; where the graph is made of the points,
             # only by a clear margin.
@@ -431,22 +443,47 @@ class BaseCOIN(SaveableCOIN):
             losses = item_losses(answers, item)
             for layers in self._shorter(longest) if len(item) >= _FEWEST_TO_CHOOSE else ():
                 shorter = self._diffusion(layers, float(longest.strength))
-                networks, every = self._train(shorter, operator, items, ~held_out, n_outputs)
+                networks, every = train(shorter, used=~held_out)
                 tried = every[fold, item]
                 gains = losses - item_losses(tried, item)
                 if gains.mean() > margin * gains.std() / math.sqrt(len(gains)):
                     chosen, answers, losses, without = shorter, tried, losses - gains, networks
                 elif gains.mean() <= 0 and not self._graph_is_given:
                     break  # a still shorter one would not help either
+        networks, _ = train(chosen, used=np.ones((self.n_inits, len(items.nodes)), bool))
+        if points is not None:
+            share = chosen.layers / longest.layers
+            longest = self._longest_diffusion(items, n_outputs, self._domain.graph)
+            chosen = self._diffusion(round(share * longest.layers), float(longest.strength))
+            operator = self._domain.graph.laplacian(torch.float32, torch.device(self.device))
+            for network in (*without, *networks):
+                network.diffusion = chosen
         self.layers_, self.strength_ = chosen.layers, float(chosen.strength)
         self.diffusion_time_ = self.layers_ * self.strength_
-        everything = np.ones((self.n_inits, len(items.nodes)), bool)
-        networks, _ = self._train(chosen, operator, items, everything, n_outputs)
-        self.models_ = [network.cpu().double().eval() for network in networks]
         self.base_, self.readout_ = None, None
-        if not without or len(without) * self._domain.graph.n_nodes * n_outputs > _MOST_KEPT:
-            return answers, None
-        return answers, np.stack([self._output_of(network, operator) for network in without])
+        at_folds: Array | None = None
+        if without and (points is not None or len(without) * operator.n_nodes * n_outputs <= _MOST_KEPT):
+            at_folds = self._outputs_of(without, operator)
+            answers = answers if points is None else at_folds[fold, items.nodes[item]].astype(np.float64)
+        self.models_ = [network.cpu().double().eval() for network in networks]
+        return answers, at_folds
+
+    def _lesson(self, items: Items) -> tuple[Graph, Any, Items]:
+        """What networks learn on: the graph, its points if these are not the nodes, and the items.
+
+        Many points of a graph of neighbours are merged, each with the nearest of some thousand: a network is a smooth
+        function of the points, and sees as much of the clusters and of what separates them.
+        """
+        domain, labelled = self._domain, np.unique(items.nodes)
+        size = max(_MERGED, _PER_LABEL * len(labelled))
+        automatic = self.layers == "auto" and self.strength == "auto" and self.engine == "auto"
+        of_neighbours = domain.bandwidth is not None and not domain.links and not sp.issparse(domain.points)
+        if not automatic or not of_neighbours or self._head != "softmax" or domain.graph.n_nodes <= max(MANY, 2 * size):
+            return domain.graph, None, items
+        others = np.setdiff1d(np.arange(domain.graph.n_nodes), labelled)
+        drawn = np.random.default_rng(0).choice(others, size - len(labelled), replace=False)
+        coarse = Coarse.around(domain.graph, np.concatenate([labelled, drawn]))
+        return coarse.graph, coarse.means(domain.points), replace(items, nodes=np.searchsorted(labelled, items.nodes))
 
     def _train(
         self,
@@ -533,26 +570,28 @@ class BaseCOIN(SaveableCOIN):
         self, items: Items, held_out: NDArray[np.bool_], n_outputs: int, prior: Array | None
     ) -> Diffused | str:
         """Fit a base on the labels alone, then diffuse it; or say why the residual network should be fitted instead."""
-        domain = self._domain
-        inputs = Inputs(domain.features.columns(domain.points))
+        domain, n = self._domain, self._domain.graph.n_nodes
         weights = items.weights * (len(items.weights) / items.weights.sum())
         # Where classes are weighted or their sizes known, that is what the answers are to follow.
         evens_out = prior is None and getattr(self, "class_weight", None) is None
-        data = Labelled(inputs, items.nodes, items.targets, weights, n_outputs, evens_out)
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        ranks = self.n_neighbors, self.bandwidth_rank
-        ground = Ground(inputs, domain.graph, *ranks, seed)
-        stage, nodes = (ground, data), np.arange(len(inputs))
-        if len(inputs) > STAGE:
+
+        def ground(inputs: Inputs, graph: Graph, rows: NDArray[np.int64]) -> tuple[Ground, Labelled]:
+            data = Labelled(inputs, rows, items.targets, weights, n_outputs, evens_out)
+            return Ground(inputs, graph, self.n_neighbors, self.bandwidth_rank, seed), data
+
+        def everything() -> tuple[Ground, Labelled]:
+            return ground(Inputs(domain.features.columns(domain.points)), domain.graph, items.nodes)
+
+        whole, nodes = everything() if n <= MANY else None, np.arange(n)
+        if whole is not None and n <= STAGE:
+            stage = whole
+        else:
             labelled = np.unique(items.nodes)
             others = np.random.default_rng(seed).permutation(np.setdiff1d(nodes, labelled))
             nodes = np.sort(np.concatenate([labelled, others[: max(STAGE - len(labelled), STAGE // 2)]]))
-            part = Inputs(inputs.values[nodes])
-            stage = (
-                Ground(part, domain.graph_of(nodes), *ranks, seed),
-                replace(data, inputs=part, rows=np.searchsorted(nodes, items.nodes)),
-            )
-
+            part = domain.features.columns(domain.points[nodes]) if whole is None else whole[0].inputs.values[nodes]
+            stage = ground(Inputs(part), domain.graph_of(nodes), np.searchsorted(nodes, items.nodes))
         recipe = Recipe(
             fit_blend if isinstance(self.base, str) else fit_any(self.base),
             fit_for_rehearsal if isinstance(self.base, str) else fit_any(self.base),
@@ -562,17 +601,18 @@ class BaseCOIN(SaveableCOIN):
             prior=prior,
             seed=seed,
         )
-        found = fit_then_diffuse(ground, data, stage, held_out, recipe)
+        decided = decide(stage[1] if whole is None else whole[1], stage, held_out, recipe)
+        found = None if whole is None else decided.diffuse(*whole)
         automatic = isinstance(self.base, str) and self.base == "auto" and self._head == "softmax"
-        points = domain.points[nodes]
         automatic = automatic and self.layers != 0 and can_rehearse(*stage)
         embeds = self.encoder_ is not None and self.encoder_.embeds
-        if automatic and (embeds or may_cluster(domain.features.scaled(domain.points), seed)):
-            networks = partial(self._answers_of_networks, graph=stage[0].own, points=points)
-            judged = contest(*stage, found.finished.answers[nodes], found.chosen, recipe, networks)
+        if automatic and (embeds or may_cluster(domain.points, domain.features.scaled, seed)):
+            networks = partial(self._answers_of_networks, graph=stage[0].own, points=domain.points[nodes])
+            truth = decided.diffuse(*stage).finished.answers if found is None else found.finished.answers[nodes]
+            judged = contest(*stage, truth, decided.chosen, recipe, networks)
             if judged.won:
                 return str(judged)
-        return found
+        return decided.diffuse(*everything()) if found is None else found
 
     def _answers_of_networks(self, data: Labelled, *, graph: Graph, points: Any) -> Array:
         """What one network trained through the diffusion answers at points of a graph."""
@@ -584,21 +624,29 @@ class BaseCOIN(SaveableCOIN):
             everything = np.ones((1, len(items.nodes)), bool)
             with torch.enable_grad():
                 [network], _ = self._train(diffusion, operator, items, everything, data.n_outputs, points)
-            return self._output_of(network, operator, points)
+            return np.asarray(self._outputs_of([network], operator, points)[0])
 
-    def _output_of(self, network: COIN, operator: Laplacian, points: Any = None) -> Array:
-        """What a network answers at the nodes of a graph, or at these points of a smaller one."""
+    def _outputs_of(self, networks: list[COIN], operator: Laplacian, points: Any = None) -> Array:
+        """What networks answer at the nodes of a graph, or at points of a smaller one: (networks, nodes, outputs)."""
         rows = self._domain.points if points is None else points
-        inputs = torch.as_tensor(self._domain.features.inputs(rows, np.float32), device=self.device)
         with torch.no_grad():
-            return np.asarray(network.eval()(inputs, operator).cpu().double().numpy())
+            if operator.n_nodes <= MANY:
+                inputs = torch.as_tensor(self._domain.features.inputs(rows, np.float32), device=self.device)
+                return np.stack([network.eval()(inputs, operator).cpu().double().numpy() for network in networks])
+            parts = []
+            for here in slices(rows.shape[0]):
+                inputs = torch.as_tensor(self._domain.features.inputs(rows[here], np.float32), device=self.device)
+                parts.append(torch.cat([network.eval().base(inputs) for network in networks], dim=-1))
+            columns = networks[0].diffusion(torch.cat(parts), operator)
+            return np.asarray(columns.unflatten(1, (len(networks), -1)).movedim(1, 0).cpu().numpy())
 
     def _diffuse(self) -> tuple[Array, Array]:
         """The mean output of the networks at all nodes, and what the diffusion makes of it."""
-        base = self._base_output(self._domain.points)
+        base, graph = self._base_output(self._domain.points), self._domain.graph
+        dtype = torch.float64 if graph.n_nodes <= MANY else torch.float32
         with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore", StepSizeWarning)  # the fit has warned already
-            output = self.diffusion_(torch.as_tensor(base), self._domain.graph.laplacian(torch.float64)).numpy()
+            output = self.diffusion_(torch.as_tensor(base, dtype=dtype), graph.laplacian(dtype)).double().numpy()
         return base, output
 
     def _find_reached(self, nodes: Nodes, items: Items) -> NDArray[np.bool_]:

@@ -125,29 +125,63 @@ class _Fold:
         return recipe.finish(ground, self.labels, self.base, self.trees, self.before, how).answers
 
 
-def fit_then_diffuse(
-    ground: Ground,
-    data: Labelled,
-    stage: tuple[Ground, Labelled],
-    held_out: NDArray[np.bool_],
-    recipe: Recipe,
-) -> Diffused:
-    """Fit a base, decide how far to diffuse it, do so, and answer for the items that folds hold out.
+@dataclass(frozen=True, eq=False)
+class Decided:
+    """A base that was fitted, and how to diffuse it.
+
+    Attributes
+    ----------
+    base, trees
+        The base, and trees beside it.
+    stage, on_stage
+        Points and labels of rehearsals and folds, and what the base answers there.
+    folds
+        Bases without some of the items.
+    candidates, chosen, why
+        As in :class:`Diffused`.
+    recipe
+        How it was done.
+    """
+
+    base: Base
+    trees: Trees
+    stage: tuple[Ground, Labelled]
+    on_stage: Array
+    folds: list[_Fold]
+    candidates: list[Candidate]
+    chosen: Candidate
+    why: str
+    recipe: Recipe
+
+    def diffuse(self, ground: Ground, data: Labelled) -> Diffused:
+        """Answer at points, and for the items that folds hold out."""
+        some, recipe, chosen = self.stage[0], self.recipe, self.chosen
+        before = self.on_stage if some is ground else self.base.outputs(ground.inputs.values)
+        finished = recipe.finish(ground, data, self.base, self.trees, before, chosen)
+        without = [fold.finish(some, recipe, chosen) for fold in self.folds]
+        answers = [every[fold.rows] for every, fold in zip(without, self.folds, strict=True)]
+        found = np.concatenate(answers) if answers else np.zeros((0, data.n_outputs))
+        at_folds = np.stack(without) if without and some is ground else None
+        return Diffused(self.base, before, chosen, finished, found, at_folds, self.candidates, self.why)
+
+
+def decide(data: Labelled, stage: tuple[Ground, Labelled], held_out: NDArray[np.bool_], recipe: Recipe) -> Decided:
+    """Fit a base, and decide how far to diffuse it.
 
     Parameters
     ----------
-    ground, data
-        Points and labels.
+    data
+        Labels, and inputs that say how columns spread.
     stage
-        The same, or some of the points with all of the labels, for rehearsals and folds.
+        Points and labels for rehearsals and folds: all of the points, or some with all of the labels.
     held_out
         Which items each fold leaves out, (folds, items).
     recipe
         How to do it.
     """
     base, trees = recipe.fit(data, recipe.seed)
-    before = base.outputs(ground.inputs.values)
     some, labels = stage
+    on_stage = base.outputs(some.inputs.values)
     folds = [_Fold.fit(some, labels, left_out, recipe) for left_out in held_out]
     candidates: list[Candidate] = []
     chosen, why = recipe.given(), ""
@@ -155,17 +189,11 @@ def fit_then_diffuse(
         # How far an answer is off without its label: labels that are drawn anew are as noisy.
         misses = [fold.before[fold.rows] - fold.targets for fold in folds]
         noise = 0.7 * float(np.sqrt(np.mean(np.concatenate(misses) ** 2))) if misses else 0.0
-        on_stage = before if some is ground else base.outputs(some.inputs.values)
         candidates = rehearse(some, labels, on_stage, recipe, noise)
         chosen = max(candidates, key=lambda each: each.worth)
         if chosen.layers and folds and not data.classifies and not _agree(folds, some, recipe, chosen):
             chosen, why = Candidate(), f"held-out labels gain nothing from {chosen}"
-    finished = recipe.finish(ground, data, base, trees, before, chosen)
-    without = [fold.finish(some, recipe, chosen) for fold in folds]
-    answers = [every[fold.rows] for every, fold in zip(without, folds, strict=True)]
-    found = np.concatenate(answers) if answers else np.zeros((0, data.n_outputs))
-    at_folds = np.stack(without) if without and some is ground else None
-    return Diffused(base, before, chosen, finished, found, at_folds, candidates, why)
+    return Decided(base, trees, stage, on_stage, folds, candidates, chosen, why, recipe)
 
 
 def _agree(folds: list[_Fold], ground: Ground, recipe: Recipe, how: Candidate) -> bool:

@@ -237,6 +237,18 @@ class Domain:
         points = self.features.scaled(self.points[nodes])
         return PointGraph.build(points, self.cut, self.rank, tuning="pair", metric=self.metric).graph
 
+    def in_order(self, order: NDArray[np.int64]) -> Domain:
+        """The same with the nodes of a graph of neighbours numbered anew: ``order[i]`` comes in place i."""
+        assert self.bandwidth is not None and self.degree is not None
+        return replace(
+            self,
+            points=self.points[order],
+            fingerprints=self.fingerprints[order],
+            graph=self.graph.permuted(order),
+            bandwidth=self.bandwidth[order],
+            degree=self.degree[order],
+        )
+
     def over(self, links: Links) -> Domain:
         """The same points on a graph that was made of this one."""
         return replace(self, graph=links.graph, links=(*self.links, links))

@@ -78,6 +78,12 @@ class Nodes:
         """Every row is a node of its own, in its own place; for graphs that were given."""
         return cls(rows, fingerprints(rows), np.arange(rows.shape[0], dtype=np.int64))
 
+    def in_order(self, order: NDArray[np.int64]) -> Nodes:
+        """The same nodes numbered anew: ``order[i]`` comes in place i."""
+        place = np.empty(len(order) + 1, dtype=np.int64)
+        place[order], place[-1] = np.arange(len(order)), -1
+        return Nodes(self.points[order], self.fingerprints[order], place[self.of_row])
+
 
 def find_rows(rows: Any, known: NDArray[Any]) -> NDArray[np.int64]:
     """The index of every row's fingerprint among the known ones, or -1.

@@ -115,19 +115,19 @@ def is_embedding(points: Array) -> bool:
     return bool(points.shape[1] >= _EMBEDDED and np.ptp(lengths) < 1e-3 * lengths.max())
 
 
-def may_cluster(points: Array, seed: int) -> bool:
-    """Whether the residual network may be the better base."""
-    return redundancy(points, seed) >= (_REDUNDANT if len(points) <= _AMONG else _REDUNDANT_OF_MANY)
+def may_cluster(points: Array, scaled: Callable[[Array], Array], seed: int) -> bool:
+    """Whether the residual network may be the better base of points, of which a function makes what distances see."""
+    generator = np.random.default_rng(seed)
+    some = scaled(points[generator.permutation(len(points))[:_AMONG]])
+    return redundancy(some, generator) >= (_REDUNDANT if len(points) <= _AMONG else _REDUNDANT_OF_MANY)
 
 
-def redundancy(points: Array, seed: int) -> float:
+def redundancy(points: Array, generator: np.random.Generator) -> float:
     """How well a point's neighbours in half of the columns tell its other half: 1 entirely, 0 not at all.
 
     High where many columns show the same thing, as pixels do, or bands of a spectrum, or an encoder's output: there
     neighbours are alike in what no column says by itself. Low where every column of a table says something of its own.
     """
-    generator = np.random.default_rng(seed)
-    points = points[generator.permutation(len(points))[:_AMONG]]
     points = points[:, points.std(axis=0) > 1e-12]
     width = points.shape[1]
     if width < 2 or len(points) <= _ALIKE:

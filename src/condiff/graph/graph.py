@@ -117,6 +117,14 @@ class Graph:
         self.__dict__["is_symmetric"] = True
         return self
 
+    def permuted(self, order: NDArray[np.int64]) -> Graph:
+        """The same graph with node ``order[i]`` in place i."""
+        rows = self.weights[order]
+        place = np.empty(self.n_nodes, rows.indices.dtype)
+        place[order] = np.arange(self.n_nodes)
+        moved = Graph(_canonical(sp.csr_array((rows.data, place[rows.indices], rows.indptr), shape=rows.shape)))
+        return moved._mirrored() if self.__dict__.get("is_symmetric") else moved
+
     def largest_component(self) -> tuple[Graph, NDArray[np.int64]]:
         """The largest connected component, and the indices of its nodes in this graph."""
         nodes = np.flatnonzero(self.components == np.bincount(self.components).argmax())

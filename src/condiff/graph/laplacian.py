@@ -298,6 +298,10 @@ class SparseLaplacian(Laplacian):
 
     def product(self, u: Tensor, *, transpose: bool = False) -> Tensor:
         """``L u`` or ``L^T u`` for a matrix ``u``, outside of autograd."""
+        from condiff.graph import steps
+
+        if (self.symmetric or not transpose) and steps.multiplies_compiled(self, u):
+            return steps.product(self, u)
         pull = self.pattern.product(self.weights.detach(), u, transpose=transpose and not self.symmetric)
         return self.degree[:, None] * u - pull
 

@@ -21,6 +21,8 @@ from condiff.graph.laplacian import Laplacian, SparseLaplacian
 
 #: From this many nodes on the compiled loops pay off; below, everything fits the caches and torch is fast enough.
 COMPILED_FROM = 5_000
+# The same for a single product, and the fewest columns that fill enough of a lane.
+_PRODUCT_FROM, _NARROWEST = 20_000, 8
 # Columns that are diffused together: the most that a row's running sums may hold in registers.
 _WIDEST, _LANE = 64, 16
 
@@ -36,6 +38,11 @@ def runs_compiled(operator: Laplacian, u: Tensor) -> bool:
         and not (torch.is_grad_enabled() and (u.requires_grad or operator.weights.requires_grad))
         and kernels.available()
     )
+
+
+def multiplies_compiled(operator: SparseLaplacian, u: Tensor) -> bool:
+    """Whether a single product should take the compiled loops."""
+    return operator.n_nodes > _PRODUCT_FROM and u.shape[1] >= _NARROWEST and runs_compiled(operator, u)
 
 
 def euler_layers(operator: SparseLaplacian, u: Tensor, strength: float, layers: int) -> Tensor:
@@ -58,15 +65,28 @@ def euler_layers(operator: SparseLaplacian, u: Tensor, strength: float, layers: 
         return flat.reshape(columns.shape).movedim(0, -2) if u.ndim > 1 else flat[:, 0]
     if layers == 0:
         return u
-    kept = (1.0 - strength * operator.degree.double()).to(u.dtype).numpy()
+    return _layers(operator, u, (1.0 - strength * operator.degree.double()).to(u.dtype), strength, layers)
+
+
+def product(operator: SparseLaplacian, u: Tensor) -> Tensor:
+    """``L u`` for a matrix ``u``, by the same loops."""
+    return _layers(operator, u, operator.degree, -1.0, 1)
+
+
+def _layers(operator: SparseLaplacian, u: Tensor, kept: Tensor, strength: float, layers: int) -> Tensor:
+    """``kept * u + strength * W u``, so many times."""
+    u, factors = u.detach(), kept.numpy()
     out = torch.empty_like(u, memory_format=torch.contiguous_format)
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
+        if layers == 1 and u.shape[1] <= _WIDEST and u.shape[1] % _LANE == 0 and u.is_contiguous():
+            _run(pool, operator, factors, strength, 1, [u, out])  # as it is: nothing is padded
+            return out
         for first in range(0, u.shape[1], _WIDEST):
-            block = u.detach()[:, first : first + _WIDEST]
+            block = u[:, first : first + _WIDEST]
             width = block.shape[1]
             buffers = [torch.zeros(u.shape[0], -(-width // _LANE) * _LANE, dtype=u.dtype) for _ in range(2)]
             buffers[0][:, :width] = block
-            _run(pool, operator, kept, strength, layers, buffers)
+            _run(pool, operator, factors, strength, layers, buffers)
             out[:, first : first + width] = buffers[layers % 2][:, :width]
     return out
 
