@@ -96,7 +96,7 @@ def test_diffusion_reaches_new_points() -> None:
     X, _, labels = blobs(spread=3.0)
     with_diffusion = COINClassifier(**FAST, layers=30).fit(X, labels)
     new = X[:10] + 0.2
-    base = with_diffusion._base_output(new)
+    base = with_diffusion.base_outputs(new)
     assert np.abs(with_diffusion.predict_proba(new) - base).max() > 0.05
 
 

@@ -65,7 +65,7 @@ def test_new_nodes_without_edges_are_answered_by_the_base_network_with_a_warning
     new = np.random.default_rng(1).normal(size=(5, 3))
     with pytest.warns(UserWarning, match="5 points are new and came without adjacency"):
         found = model.predict_proba(new)
-    np.testing.assert_allclose(found, model._base_output(new), atol=1e-9)
+    np.testing.assert_allclose(found, model.base_outputs(new), atol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -106,12 +106,12 @@ def test_points_that_no_label_reaches_are_flagged_and_answered_by_the_base_netwo
         model.fit(X, labels)
     np.testing.assert_array_equal(model.unlabelled_component_, y == 2)
     answers = model.predict_proba(X)
-    np.testing.assert_allclose(answers[y == 2], model._base_output(X[y == 2]), atol=1e-9)
+    np.testing.assert_allclose(answers[y == 2], model.base_outputs(X[y == 2]), atol=1e-9)
     assert (model.transduction_[y == 2] == 1).all()  # not simply class 0
     near = X[y == 2] + 0.01
-    np.testing.assert_allclose(model.predict_proba(near), model._base_output(near), atol=1e-9)
+    np.testing.assert_allclose(model.predict_proba(near), model.base_outputs(near), atol=1e-9)
     # Diffusion does change the answers of the others.
-    assert np.abs(answers[y != 2] - model._base_output(X[y != 2])).max() > 1e-6
+    assert np.abs(answers[y != 2] - model.base_outputs(X[y != 2])).max() > 1e-6
 
 
 def test_where_labels_reach_everything_nothing_is_flagged() -> None:
@@ -183,7 +183,7 @@ def test_held_out_labels_shorten_a_diffusion_that_misleads() -> None:
 def test_without_layers_the_network_answers_alone() -> None:
     X, _, labels = blobs(spread=3.0)
     model = COINClassifier(**FAST, layers=0, noisy_labels=True).fit(X, labels)
-    np.testing.assert_allclose(model.predict_proba(X), model._base_output(X), atol=1e-9)
+    np.testing.assert_allclose(model.predict_proba(X), model.base_outputs(X), atol=1e-9)
 
 
 @pytest.mark.parametrize(("factor", "limit"), [(1.5, "positivity"), (4.0, "stability")])

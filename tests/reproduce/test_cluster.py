@@ -13,8 +13,8 @@ pytest.importorskip("distributed")
 from tests.reproduce.dask_cluster import running
 from tests.reproduce.squares import Square
 
+from condiff.distributed import crew as module
 from condiff.errors import CondiffError, InvalidInputError
-from condiff.reproduce import cluster as module
 from condiff.reproduce.cluster import cluster_pool
 from condiff.reproduce.runner import sweep
 from condiff.reproduce.runs import Key, Run
@@ -87,13 +87,13 @@ def test_threads_of_one_worker_take_turns_and_failures_are_reported(tmp_path, ma
 
 
 def test_no_scheduler_no_worker_and_other_versions_are_said(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "_SECONDS_TO_ANSWER", 1)
+    monkeypatch.setattr(module, "SECONDS_TO_ANSWER", 1)
     with pytest.raises(InvalidInputError, match="no Dask scheduler answers at 'tcp:"):
         cluster_pool("tcp://127.0.0.1:9").__enter__()
     with running(tmp_path) as cluster:
         with pytest.raises(InvalidInputError, match="has no worker"):
             cluster_pool(cluster.address).__enter__()
-        monkeypatch.setattr(module, "_SECONDS_TO_ANSWER", 60)
+        monkeypatch.setattr(module, "SECONDS_TO_ANSWER", 60)
         cluster.add_worker()
         monkeypatch.setattr("condiff.__version__", "0.0.0")
         with pytest.raises(InvalidInputError, match=r"but this process has condiff 0\.0\.0"):

@@ -15,18 +15,21 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 from condiff.cli.inputs import (
+    CLUSTER_HELP,
     COVERAGE,
     DATA_HELP,
     EDGES_HELP,
+    WORKERS_HELP,
     FitFacts,
     check_model_folder,
     choice_or_shares,
     half_width,
     id_columns,
+    is_shared,
     open_data,
     row_index,
 )
-from condiff.cli.output import batches_shown, console, counted, print_json, typed, working
+from condiff.cli.output import batches_shown, console, counted, note, print_json, typed, working
 from condiff.encoders.columns import DroppedColumn, learn_columns
 from condiff.encoders.embedding import progress_shown
 from condiff.errors import InvalidInputError
@@ -105,6 +108,8 @@ def command(
         int | None, typer.Option(min=0, help="Diffusion layers; chosen from the graph by default.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the initialisations.")] = 0,
+    cluster: Annotated[str | None, typer.Option(metavar="ADDRESS", help=CLUSTER_HELP)] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help=WORKERS_HELP)] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a model that is there already.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON list and nothing else.")] = False,
 ) -> None:
@@ -117,6 +122,8 @@ def command(
     Example: [bold]condiff fit flowers.csv --target species --out flowers-model[/bold]
 
     Texts are found by themselves: [bold]condiff fit tickets.csv --target topic --out tickets-model[/bold]
+
+    Past one machine: [bold]condiff fit parquet-folder --target kind --cluster tcp://HOST:8786 --out model[/bold]
     """
     started = time.perf_counter()
     if task not in ("auto", "classification", "regression"):
@@ -126,6 +133,19 @@ def command(
     if exact_sizes and shares is None:
         raise InvalidInputError("--exact-sizes needs the sizes of the classes: give them with --prior")
     check_model_folder(out, force)
+    columns: dict[str, Any] = {
+        "drop": [*(drop or ()), *(id or ())], "keep": keep or [], "categorical": categorical or [],
+        "text": text or [], "image": image or [], "embedding": embedding,
+    }  # fmt: skip
+    options: dict[str, Any] = {"random_state": seed, "n_neighbors": n_neighbors, "layers": layers, "base": base}
+    options |= {"graph": graph, "class_weight": weights, "class_prior": shares}
+    options["quota"] = "exact" if exact_sizes else None
+    if is_shared(data, cluster, workers):
+        if edges is not None:
+            raise InvalidInputError("edges are for a table in one file: leave out --edges")
+        given = {name: value for name, value in options.items() if value is not None}
+        _fit_shared(data, target, out, task, unlabelled or (), columns, given, (cluster, workers, force, json))
+        return
     if target is None:
         if not data.is_dir():
             raise InvalidInputError("--target is missing: name the column to learn")
@@ -148,21 +168,16 @@ def command(
     else:
         labels = regression_values(values, where)
         labelled, slips = {"values": int(np.isfinite(labels).sum())}, []
-    columns: dict[str, Any] = {
-        "drop": [target, *(drop or ()), *(id or ())], "keep": keep or [], "categorical": categorical or [],
-        "text": text or [], "image": image or [], "embedding": embedding,
-    }  # fmt: skip
+    columns["drop"] = [target, *columns["drop"]]
     with progress_shown(batches_shown):
         learned = [] if table.matrix is not None else learn_columns(table, needed=edge_file is None, **columns)
     used = [column.name for column in learned if not isinstance(column, DroppedColumn)]
     names = [column.name for column in learned if column.note.kind in ("code", "image")]
     ids = id_columns(table, id or [], [*used, target, *(drop or ())], names)
-    options: dict[str, Any] = {"random_state": seed, "n_neighbors": n_neighbors, "layers": layers, "base": base}
     if isinstance(shares, str):
         sizes = counts if shares == "labels" else [1] * len(classes)
         shares = {str(label): float(size) for label, size in zip(classes, sizes, strict=True)}
-    options |= {"graph": graph, "class_weight": _by_code(weights, classes), "class_prior": _by_code(shares, classes)}
-    options["quota"] = "exact" if exact_sizes else None
+    options |= {"class_weight": _by_code(weights, classes), "class_prior": _by_code(shares, classes)}
     adjacency = None
     if edge_file is not None:
         if graph not in (None, "precomputed"):
@@ -223,6 +238,46 @@ def command(
         print_json([summary])
     else:
         _show(summary, model)
+
+
+def _fit_shared(
+    data: Path,
+    target: str | None,
+    out: Path,
+    task: str,
+    unlabelled: Sequence[str],
+    columns: dict[str, Any],
+    options: dict[str, Any],
+    how: tuple[str | None, int | None, bool, bool],
+) -> None:
+    """Fit a folder of Parquet files on the workers of a cluster."""
+    cluster, workers, force, json = how
+    if target is None:
+        raise InvalidInputError("--target is missing: name the column to learn")
+    from condiff.distributed.tables import fit_table
+
+    found = fit_table(
+        data,
+        target,
+        out,
+        cluster=cluster,
+        workers=workers,
+        task=task,
+        unlabelled=unlabelled,
+        columns=columns,
+        force=force,
+        report=note,
+        **options,
+    )
+    if json:
+        print_json([found.to_dict()])
+        return
+    grid = Grid(box=None, show_header=False, pad_edge=False)
+    grid.add_column(style="bold")
+    grid.add_column(overflow="fold")
+    for name, line in found.lines():
+        grid.add_row(name, escape(line))
+    console.print(grid)
 
 
 def _fit(task: str, options: dict[str, Any], X: Any, labels: Any, adjacency: Any) -> COINClassifier | COINRegressor:

@@ -19,8 +19,10 @@ from condiff.readers.tables import Table, read_table
 
 DATA_HELP = (
     "A table: CSV, TSV or text (also .gz, .zip), JSON, XLSX, Parquet, Feather, NPZ or NPY; or a folder with nodes.csv "
-    "and edges.csv."
+    "and edges.csv; or a folder of Parquet files, which workers of a Dask cluster share."
 )
+CLUSTER_HELP = "Address of a Dask scheduler, for a folder of Parquet files; processes of this machine by default."
+WORKERS_HELP = "Without --cluster: how many processes share a folder of Parquet files; one per core by default."
 EDGES_HELP = "Edges between the rows: a CSV file with the columns source, target and perhaps weight; they name ids."
 #: The share of true values that an interval of a regression is to hold.
 COVERAGE = 0.9
@@ -45,6 +47,15 @@ def open_data(data: Path, edges: Path | None) -> tuple[Table, Path | None]:
         if not (data / name).is_file():
             raise InvalidFileError(f"{data} has no {name}: a graph's folder holds nodes.csv and edges.csv")
     return read_table(data / "nodes.csv"), edges or data / "edges.csv"
+
+
+def is_shared(data: Path, cluster: str | None, workers: int | None) -> bool:
+    """Whether the workers of a cluster are to share the rows: those of a folder of Parquet files."""
+    shared = data.is_dir() and not (data / "nodes.csv").is_file() and any(data.rglob("*.parquet"))
+    if not shared and (cluster is not None or workers is not None):
+        option = "--workers" if cluster is None else "--cluster"
+        raise InvalidInputError(f"{option} is for a folder of Parquet files, which {data} is not: leave it out")
+    return shared
 
 
 def id_columns(table: Table, chosen: Sequence[str], used: Sequence[str] = (), likely: Sequence[str] = ()) -> list[str]:

@@ -12,7 +12,19 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from condiff.cli.inputs import COVERAGE, DATA_HELP, EDGES_HELP, FitFacts, id_columns, open_data, peek, row_index
+from condiff.cli.inputs import (
+    CLUSTER_HELP,
+    COVERAGE,
+    DATA_HELP,
+    EDGES_HELP,
+    WORKERS_HELP,
+    FitFacts,
+    id_columns,
+    is_shared,
+    open_data,
+    peek,
+    row_index,
+)
 from condiff.cli.output import (
     FORMULAS_HELP,
     batches_shown,
@@ -20,6 +32,7 @@ from condiff.cli.output import (
     console,
     counted,
     formula_notes,
+    note,
     print_json,
     working,
     write_csv,
@@ -36,11 +49,19 @@ if TYPE_CHECKING:
 
     from condiff.readers.tables import Table
 
+#: What to know of a model that was fitted on a cluster, where a table in one file is answered.
+GATHERED = (
+    "this model was fitted on a cluster, and a table in one file is answered from the rows that were gathered there: "
+    "give a folder of Parquet files for answers from all rows"
+)
+
 
 def command(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A folder that condiff fit or Python wrote.")],
     data: Annotated[Path, typer.Argument(metavar="DATA", help=DATA_HELP)],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the answers: .csv or .parquet.")],
+    out: Annotated[
+        Path, typer.Option(metavar="FILE", help="Where to write the answers: .csv or .parquet, or a folder.")
+    ],
     id: Annotated[
         list[str] | None,
         typer.Option(metavar="COLUMN", help="Copy this column, which identifies the rows, to the answers."),
@@ -62,6 +83,8 @@ def command(
         float | None,
         typer.Option(metavar="CHANCE", help="Leave labels empty whose chance of being wrong is larger, such as 0.2."),
     ] = None,
+    cluster: Annotated[str | None, typer.Option(metavar="ADDRESS", help=CLUSTER_HELP)] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help=WORKERS_HELP)] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON list and nothing else.")] = False,
 ) -> None:
     """Answer the rows of a table: their ids with label and probabilities, or with value and interval.
@@ -72,6 +95,9 @@ def command(
 
     Example: [bold]condiff predict flowers-model flowers.csv --out answers.csv[/bold]
     """
+    if is_shared(data, cluster, workers):
+        _predict_shared(model, data, out, cluster, workers, json, edges or keep_columns or coverage or abstain or id)
+        return
     check_out(out, data, *([edges] if edges else []), suffixes=(".csv", ".parquet"))
     if coverage is not None and not 0 < coverage < 1:
         raise InvalidInputError(f"--coverage must be between 0 and 1, not {coverage:g}")
@@ -89,7 +115,8 @@ def command(
 
         fitted = load(model)
         facts = FitFacts.of(fitted.metadata_, model)
-        notes = [*table.notes, *([] if fitted.encoder_ is None else fitted.encoder_.notes_at_predict(table))]
+        notes = [GATHERED] * (model / "cluster").is_dir()
+        notes += [*table.notes, *([] if fitted.encoder_ is None else fitted.encoder_.notes_at_predict(table))]
         outputs = _answers(fitted, facts, table, ids, edge_file, notes)
         ranges = _ranges(fitted, facts, table, ids, edge_file, coverage, notes)
     if abstain is not None and not isinstance(fitted, COINClassifier):
@@ -129,6 +156,24 @@ def command(
     for remark in notes:
         console.print(f"note: {remark}", markup=False)
     console.print(f"written to {out}", markup=False)
+
+
+def _predict_shared(
+    model: Path, data: Path, out: Path, cluster: str | None, workers: int | None, json: bool, more: Any
+) -> None:
+    """Answer a folder of Parquet files on the workers of a cluster."""
+    if more:
+        raise InvalidInputError(
+            "--id, --keep-columns, --edges, --coverage and --abstain are for a table in one file: leave them out"
+        )
+    peek(model)
+    from condiff.distributed.tables import predict_table
+
+    rows = predict_table(model, data, out, cluster=cluster, workers=workers, report=note)
+    if json:
+        print_json([{"rows": rows, "out": str(out)}])
+    else:
+        console.print(f"{counted(rows, 'row')} answered, written to {out}", markup=False)
 
 
 def _answers(

@@ -796,7 +796,12 @@ def _disguised(text: Text) -> str:
 
 
 def _learn_category(name: str, text: Text, keep: bool, most: int, hint: str = "") -> LearnedColumn:
-    counts = Counter(text.tolist())
+    return category_of(name, Counter(text.tolist()), keep, most, hint)
+
+
+def category_of(name: str, counts: Counter[str], keep: bool, most: int, hint: str = "") -> LearnedColumn:
+    """A category from how often each of its words occurs, "" where missing; ``most`` levels are kept."""
+    n_rows = counts.total()
     gaps = counts.pop("", 0)
     known = counts.total()
     if not keep:
@@ -804,15 +809,15 @@ def _learn_category(name: str, text: Text, keep: bool, most: int, hint: str = ""
             return _dropped(name, "id", "an id, different in every row")
         if known >= 20 and len(counts) > 0.5 * known:
             return _dropped(name, "code", hint or "nearly every value is different")
-    enough = max(2, min(10, math.ceil(0.01 * len(text))))
+    enough = max(2, min(10, math.ceil(0.01 * n_rows)))
     ranked = sorted(counts, key=lambda level: (-counts[level], level))
     levels = [level for level in ranked if counts[level] >= enough][:most]
     if len(ranked) == len(levels) + 1:
         levels = ranked
     pooled = ranked[len(levels) :]
     sizes = [counts[level] for level in levels] + [sum(counts[level] for level in pooled), gaps]
-    spread = 1.0 - sum((size / len(text)) ** 2 for size in sizes)
-    if max(sizes) == len(text):
+    spread = 1.0 - sum((size / n_rows) ** 2 for size in sizes)
+    if max(sizes) == n_rows:
         kind, why = ("category", "every value is rare") if pooled else ("constant", "the same value in every row")
         return _dropped(name, kind, why)
     becomes = f"{len(levels)} level{'s' * (len(levels) > 1)} one-hot" + f", {len(pooled)} rare pooled" * bool(pooled)

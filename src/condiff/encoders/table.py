@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -157,6 +157,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return list(self._columns)
 
     @property
+    def is_sparse(self) -> bool:
+        """Whether :meth:`transform` gives CSR matrices."""
+        return self._sparse
+
+    @property
     def embeds(self) -> bool:
         """Whether there are texts or images among the columns."""
         return any(isinstance(column, EmbeddedColumn) for column in self._used)
@@ -171,21 +176,29 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         table = self._table(X)
         used = self._used
         dtype = np.float32 if self._single else np.float64
-        batches = table.batches([column.name for column in used])
         if self._sparse:
             parts = [
                 sp.hstack([sp.csr_array(c.encode(rows[c.name], table.source, before)) for c in used])
-                for before, rows in batches
+                for before, rows in table.batches([column.name for column in used])
             ]
             return sp.csr_array(sp.vstack(parts, format="csr"), dtype=dtype)
-        out = np.zeros((table.n_rows, self.blocks_[-1].stop), dtype)
-        for before, rows in batches:
-            for column, block in zip(used, self.blocks_, strict=True):
-                found = column.encode(rows[column.name], table.source, before)
-                out[before : before + found.shape[0], block.start : block.stop] = (
-                    found if isinstance(found, np.ndarray) else found.toarray()
-                )
+        out = np.empty((table.n_rows, self.blocks_[-1].stop), dtype)
+        for before, rows in table.batches([column.name for column in used]):
+            self._fill(out[before : before + len(rows[used[0].name])], rows, table.source, before)
         return out
+
+    def batches(self, X: Any) -> Iterator[tuple[int, NDArray[Any]]]:
+        """The same, dense and some rows at a time, each with the number of rows before it."""
+        table, names = self._table(X), [column.name for column in self._used]
+        for before, rows in table.batches(names):
+            out = np.empty((len(rows[names[0]]), self.blocks_[-1].stop), np.float32 if self._single else np.float64)
+            self._fill(out, rows, table.source, before)
+            yield before, out
+
+    def _fill(self, out: NDArray[Any], rows: Mapping[str, Any], where: str, before: int) -> None:
+        for column, block in zip(self._used, self.blocks_, strict=True):
+            found = column.encode(rows[column.name], where, before)
+            out[:, block.start : block.stop] = found if isinstance(found, np.ndarray) else found.toarray()
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """The names of the features."""

@@ -642,7 +642,7 @@ class BaseCOIN(SaveableCOIN):
 
     def _diffuse(self) -> tuple[Array, Array]:
         """The mean output of the networks at all nodes, and what the diffusion makes of it."""
-        base, graph = self._base_output(self._domain.points), self._domain.graph
+        base, graph = self.base_outputs(self._domain.points), self._domain.graph
         dtype = torch.float64 if graph.n_nodes <= MANY else torch.float32
         with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore", StepSizeWarning)  # the fit has warned already
@@ -668,7 +668,7 @@ class BaseCOIN(SaveableCOIN):
 
     # ---- answers --------------------------------------------------------------------------------------------------
 
-    def _base_output(self, rows: Any) -> Array:
+    def base_outputs(self, rows: Any) -> Array:
         """The base's answers for rows, in double precision: the mean of the networks, or another base's output."""
         if self.base_ is not None:
             return self.base_.outputs(self._domain.features.columns(rows))
@@ -713,7 +713,7 @@ class BaseCOIN(SaveableCOIN):
         # Nodes that no label reaches have nothing to pass on.
         weights = sp.csr_array(weights @ sp.diags_array(self.record_.reached.astype(np.float64)))
         operator = domain.graph.laplacian(torch.float64)
-        start, own = self.record_.base, self._base_output(rows)
+        start, own = self.record_.base, self.base_outputs(rows)
         if self.readout_ is None:
             return follow(self.diffusion_, operator, start, own, weights)
         if not self.layers_:

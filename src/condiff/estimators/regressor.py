@@ -78,7 +78,7 @@ class COINRegressor(RegressorMixin, BaseCOIN):  # type: ignore[misc]
         self._spread = np.where(spread > 0, spread, 1.0)
         reach = (bent.max(axis=0) - bent.min(axis=0)) / 4
         self._low, self._high = bent.min(axis=0) - reach, bent.max(axis=0) + reach
-        scaled = Items(items.nodes, (bent - self._offset) / self._spread, items.weights)
+        scaled = Items(items.nodes, self.scaled(items.targets), items.weights)
         held_out = held_out_folds(items, np.zeros(len(items.nodes), dtype=np.int64), self.folds)
         item = np.nonzero(held_out)[1]
         answers = self._fit(
@@ -140,6 +140,10 @@ class COINRegressor(RegressorMixin, BaseCOIN):  # type: ignore[misc]
         """Outputs on the scale of the targets."""
         values = self._values(outputs)
         return values[:, 0] if self._single else values
+
+    def scaled(self, values: Array) -> Array:
+        """Values on the scale of the outputs: the inverse of :meth:`values_of`, for a matrix."""
+        return np.asarray((self._bent(values) - self._offset) / self._spread)
 
     def _bent(self, values: Array) -> Array:
         return np.where(self._logarithmic, np.log(np.where(self._logarithmic, values, 1.0)), values)

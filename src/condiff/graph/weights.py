@@ -74,7 +74,7 @@ def distance_graph(distances: Any, n_neighbors: int = 8, bandwidth_rank: int = 4
     _check_rank(bandwidth_rank, n_neighbors)
     joined = np.arange(len(matrix)) if among is None else _distinct(among, len(matrix))
     found = _ranked(matrix[np.ix_(joined, joined)], n_neighbors)
-    weights = _gaussian(found, _bandwidth(found.distances, bandwidth_rank), None, joined.size)
+    weights = gaussian_weights(found, bandwidths(found.distances, bandwidth_rank), None, joined.size)
     edges = Graph.of(weights).normalised("symmetric").symmetrised().weights.tocoo()
     return Graph.of(sp.csr_array((edges.data, (joined[edges.row], joined[edges.col])), shape=matrix.shape))
 
@@ -120,8 +120,8 @@ class PointGraph:
         if tuning not in ("row", "pair"):
             raise InvalidInputError(f"tuning must be 'row' or 'pair', not {tuning!r}")
         found = nearest(points, n_neighbors, metric=metric, search=search)
-        bandwidth = _bandwidth(found.distances, bandwidth_rank)
-        rows = Graph.of(_gaussian(found, bandwidth, bandwidth if tuning == "pair" else None, len(bandwidth)))
+        bandwidth = bandwidths(found.distances, bandwidth_rank)
+        rows = Graph.of(gaussian_weights(found, bandwidth, bandwidth if tuning == "pair" else None, len(bandwidth)))
         if tuning == "pair":
             rows = rows.symmetrised()
             graph = rows.normalised("symmetric")
@@ -137,8 +137,8 @@ class PointGraph:
         """
         n = self.graph.n_nodes
         found = nearest(points, min(self.n_neighbors - 1, n) or 1, queries=queries, metric=self.metric)
-        bandwidth = _bandwidth(found.distances, self.bandwidth_rank - 1)
-        weights = _gaussian(found, bandwidth, self.bandwidth if self.tuning == "pair" else None, n)
+        bandwidth = bandwidths(found.distances, self.bandwidth_rank - 1)
+        weights = gaussian_weights(found, bandwidth, self.bandwidth if self.tuning == "pair" else None, n)
         degree = np.asarray(weights.sum(axis=1)).ravel() + 1.0
         return sp.csr_array(sp.diags_array(degree**-0.5) @ weights @ sp.diags_array(self.degree**-0.5))
 
@@ -168,7 +168,7 @@ def _ranked(distances: NDArray[np.float64], k: int) -> Neighbours:
     return Neighbours(order, np.take_along_axis(distances, order, axis=1))
 
 
-def _gaussian(
+def gaussian_weights(
     found: Neighbours, bandwidth: NDArray[np.float64], other: NDArray[np.float64] | None, n_points: int
 ) -> sp.csr_array:
     """The weights of each row, in the precision of the distances; nothing larger than these is made on the way."""
@@ -187,7 +187,7 @@ def _gaussian(
     return sp.csr_array((values, columns, starts), shape=(len(distances), n_points))
 
 
-def _bandwidth(distances: NDArray[Any], rank: int) -> NDArray[np.float64]:
+def bandwidths(distances: NDArray[Any], rank: int) -> NDArray[np.float64]:
     """The distance of the given rank; where duplicates make it zero, the row's next positive one."""
     bandwidth = distances[:, min(max(rank, 1), distances.shape[1]) - 1].astype(np.float64)
     for row in np.flatnonzero(bandwidth == 0):

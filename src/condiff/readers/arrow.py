@@ -67,13 +67,20 @@ def write_parquet(columns: Mapping[str, Sequence[Any]], path: str | Path) -> Non
     pyarrow.parquet.write_table(pyarrow.table(dict(columns)), path)
 
 
-def read_batches(file: Any, path: str | Path, rows: int, columns: Sequence[str]) -> Iterator[Any]:
-    """Batches of at most ``rows`` rows of some columns, in the order in which they are named."""
+def read_batches(
+    file: Any, path: str | Path, rows: int, columns: Sequence[str], groups: Sequence[int] | None = None
+) -> Iterator[Any]:
+    """Batches of at most ``rows`` rows of some columns, in the order in which they are named.
+
+    ``groups`` are the row groups of a Parquet file that are read, if not all.
+    """
     import pyarrow
 
     names = list(columns)
     mapped = isinstance(file, pyarrow.Table)
-    batches = iter(file.select(names).to_batches(rows) if mapped else file.iter_batches(rows, columns=names))
+    batches = iter(
+        file.select(names).to_batches(rows) if mapped else file.iter_batches(rows, columns=names, row_groups=groups)
+    )
     while True:
         with _refusing(path):  # what the caller does with a batch is not the file's fault
             batch = next(batches, None)
@@ -102,14 +109,16 @@ class ArrowColumns:
     """The columns of a Parquet or Feather file, without holding more than a part of it.
 
     Number lists of one length become a column for each entry; a named index of pandas becomes a column, one without a
-    name is left out.
+    name is left out. ``groups`` are the row groups of a Parquet file that make the table, if not all.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, groups: Sequence[int] | None = None) -> None:
+        self.path, self._groups = path, groups
         parquet = path.name.lower().endswith((".parquet", ".pq"))
         self._file = open_parquet(path) if parquet else open_feather(path)
         self.n_rows = int(self._file.metadata.num_rows if parquet else self._file.num_rows)
+        if groups is not None:
+            self.n_rows = sum(self._file.metadata.row_group(group).num_rows for group in groups)
         schema = self._schema = self._file.schema_arrow if parquet else self._file.schema
         no_duplicates(path, schema.names)
         with _refusing(path):
@@ -154,7 +163,7 @@ class ArrowColumns:
             return Column(name, "number", self._entries(stored, entry))
         import pyarrow
 
-        batches = list(read_batches(self._file, self.path, self._rows([stored]), [stored]))
+        batches = list(self._batches(self._rows([stored]), [stored]))
         arrays = [batch.column(0) for batch in batches]
         with _refusing(self.path):
             whole = pyarrow.chunked_array(arrays, self._schema.field(stored).type)
@@ -167,7 +176,7 @@ class ArrowColumns:
         stored = list(dict.fromkeys(origin[0] for origin in origins.values() if isinstance(origin, tuple)))
         stored = stored or self._schema.names[:1]  # which says how many rows there are
         start = 0
-        for batch in read_batches(self._file, self.path, self._rows(stored), stored):
+        for batch in self._batches(self._rows(stored), stored):
             here = slice(start, start + len(batch))
             columns = {}
             with _refusing(self.path):
@@ -186,6 +195,9 @@ class ArrowColumns:
             yield start, columns
             start = here.stop
 
+    def _batches(self, rows: int, stored: Sequence[str]) -> Iterator[Any]:
+        return read_batches(self._file, self.path, rows, stored, self._groups)
+
     def _rows(self, stored: Collection[str]) -> int:
         return max(1, _CELLS // max(1, sum(self._widths.get(field, 1) for field in stored)))
 
@@ -200,7 +212,7 @@ class ArrowColumns:
             dtype = np.float32 if kind.bit_width <= 16 or str(kind) == "float" else np.float64
             values = np.empty((self.n_rows, min(size, width - first)), dtype)
             start = 0
-            for batch in read_batches(self._file, self.path, self._rows([stored]), [stored]):
+            for batch in self._batches(self._rows([stored]), [stored]):
                 values[start : start + len(batch)] = _matrix(batch.column(0), width, dtype)[:, first : first + size]
                 start += len(batch)
             self._part = (stored, first), values
@@ -217,7 +229,7 @@ class ArrowColumns:
                 raise self._unusable(each)
         lengths: dict[str, set[int]] = {each.name: set() for each in nested}
         if nested:
-            for batch in read_batches(self._file, self.path, max(1, _CELLS >> 8), list(lengths)):
+            for batch in self._batches(max(1, _CELLS >> 8), list(lengths)):
                 for name, column in zip(lengths, batch.columns, strict=True):
                     known = pyarrow.compute.list_value_length(column).drop_null()
                     lengths[name].update(known.unique().to_pylist())

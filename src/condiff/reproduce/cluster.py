@@ -8,14 +8,13 @@ from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar
 
-from condiff.errors import InvalidInputError, MissingDependencyError
+from condiff.distributed.crew import connected
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
 #: Jobs handed to a cluster before their turn: enough for a thousand workers.
 AHEAD = 1024
-_SECONDS_TO_ANSWER = 30
 _alone = threading.Lock()
 
 
@@ -30,18 +29,7 @@ def cluster_pool(address: str) -> Iterator[Executor]:
     address
         Of the scheduler, such as ``tcp://10.0.0.1:8786``.
     """
-    try:
-        from distributed import Client
-    except ImportError as error:
-        raise MissingDependencyError("sweeps on a cluster need Dask: pip install 'condiff[cluster]'") from error
-    try:
-        client = Client(address, timeout=_SECONDS_TO_ANSWER, set_as_default=False)
-    except (OSError, ValueError) as error:
-        raise InvalidInputError(
-            f"no Dask scheduler answers at {address!r} ({error}): start one with 'dask scheduler'"
-        ) from error
-    with client:
-        _check_workers(client, address)
+    with connected(address) as client:
         executor = _ClusterExecutor(client.get_executor(pure=False))
         try:
             yield executor
@@ -74,30 +62,3 @@ def _run_alone(function: Callable[_Arguments, _Result], *args: _Arguments.args, 
     with _alone:
         torch.set_num_threads(1)
         return function(*args, **kwargs)
-
-
-def _check_workers(client: Any, address: str) -> None:
-    try:
-        client.wait_for_workers(1, timeout=_SECONDS_TO_ANSWER)
-    except (OSError, TimeoutError) as error:
-        raise InvalidInputError(
-            f"the scheduler at {address!r} has no worker: start some with 'dask worker {address} --nthreads 1'"
-        ) from error
-    try:
-        found = client.run(_versions)
-    except ImportError as error:
-        raise InvalidInputError(f"a worker of {address!r} lacks a package ({error}): install condiff there") from error
-    here = _versions()
-    for worker, versions in found.items():
-        if versions != here:
-            raise InvalidInputError(
-                f"worker {worker} has {versions}, but this process has {here}: install the same there"
-            )
-
-
-def _versions() -> str:
-    import torch
-
-    from condiff import __version__
-
-    return f"condiff {__version__} and torch {torch.__version__}"

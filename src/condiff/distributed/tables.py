@@ -1,0 +1,717 @@
+"""The whole fit of a table on a Dask cluster: rows in a folder of Parquet files, answers beside them.
+
+Stages, each resumable: gather the labels and a draw of the other rows, learn what the columns hold, count, encode; fit
+a pilot on what was gathered, an ordinary estimator that brings the base, the length of the diffusion, the held-out
+score and the calibration; learn the cells of an index, bring the rows of each together, search neighbours, weigh and
+join them; apply the base, diffuse it layer by layer, read the answers and write them part by part. No process ever
+holds all rows, and the scheduler none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import math
+import shutil
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from condiff.bases.classical import Inputs, Labelled
+from condiff.diffusion import Certificate
+from condiff.diffusion.readout import ReadOut
+from condiff.distributed import cells as graph
+from condiff.distributed import rows as reading
+from condiff.distributed.crew import Crew, Used, Work, crew, used
+from condiff.distributed.rows import Part, Reading, parts_of
+from condiff.encoders.table import EncodedTable
+from condiff.errors import InvalidFileError, InvalidInputError, MissingDependencyError
+from condiff.estimators import COINClassifier, COINRegressor, load
+from condiff.estimators.inputs import known_shares
+from condiff.estimators.recipe import Affine, clamped, class_shares
+from condiff.files import atomic_folder, atomic_path
+from condiff.graph.approximate import RECALL
+from condiff.readers.targets import encode_classes, infer_task, regression_values
+
+#: Where the parts of a graph that was fitted on a cluster are, within a model's folder, and the answers at its rows.
+CLUSTER, ANSWERS = "cluster", "answers"
+_PLAN = "plan"
+# Points that a read-out is fitted on, spread evenly over all.
+_READ = 1000
+# Share of a worker's memory that a block may take.
+_SHARE = 0.35
+_FEWEST_ROWS, _MOST_BLOCKS = 65_536, 256
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How work is cut; the defaults suit workers of a gigabyte and more.
+
+    Attributes
+    ----------
+    part_rows
+        Rows that are read and encoded together; a row group of a file is never cut.
+    block_rows
+        Rows of a block of the graph; by default as the memory of the workers allows, and 65,536 at least.
+    pilot_rows, most_labels
+        Rows without a label, and at most how many with one, that are gathered in one place.
+    recall
+        Share of the true neighbours that is to be found.
+    """
+
+    part_rows: int = 262_144
+    block_rows: int | None = None
+    pilot_rows: int = 20_000
+    most_labels: int = 20_000
+    recall: float = RECALL
+
+
+_SIZES = Sizes()
+
+
+@dataclass(frozen=True)
+class TableFit:
+    """What a fit on a cluster found.
+
+    Attributes
+    ----------
+    model
+        Its folder: an ordinary model of the gathered rows, with the blocks of all rows beside it.
+    rows, nodes, edges, blocks
+        Sizes: rows, different ones, edges between these, and blocks.
+    border
+        Share of the edges that lead from a block to another.
+    labelled
+        Labels of each class, or of all values.
+    choice, layers, strength
+        The base, and how it was diffused.
+    recall
+        Share of the true neighbours that was found, measured on a sample; 1 where there is no diffusion.
+    cv_score
+        Held-out accuracy or R^2; NaN where there were too few labels.
+    certificate
+        Step-size limits of the graph.
+    unreached
+        Nodes that no label reaches, which the base answers alone.
+    columns
+        What became of every column.
+    stages
+        What each stage has cost.
+    seconds
+        Since the call, without what an earlier one had finished.
+    """
+
+    model: Path
+    task: str
+    rows: int
+    nodes: int
+    edges: int
+    blocks: int
+    border: float
+    labelled: dict[str, int]
+    choice: str
+    layers: int
+    strength: float
+    recall: float
+    cv_score: float
+    certificate: Certificate | None
+    unreached: int
+    columns: list[str]
+    stages: list[Used] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values; what has no value is None."""
+        certificate = None if self.certificate is None else self.certificate.to_dict()
+        score = None if math.isnan(self.cv_score) else self.cv_score
+        return asdict(self) | {"model": str(self.model), "certificate": certificate, "cv_score": score}
+
+    def lines(self) -> list[tuple[str, str]]:
+        """What there is to know, under short headings."""
+        labels = ", ".join(f"{label} {count}" for label, count in list(self.labelled.items())[:12])
+        diffusion = "none: no graph was made"
+        if self.certificate is not None:
+            limit = self.certificate.positivity_limit
+            diffusion = (
+                f"{self.layers} layers of {self.strength:.3g}, within the positivity limit {limit:.3g}, in blocks by "
+                "Dask tasks: between layers only border rows move, and workers may come and go"
+            )
+        score = (
+            "too few labels to hold some out"
+            if math.isnan(self.cv_score)
+            else f"{self.cv_score:.3f} on held-out labels"
+        )
+        return [
+            ("data", f"{self.rows:,} rows, {sum(self.labelled.values()):,} labelled: {labels} ({self.task})"),
+            *(("columns", line) for line in self.columns[:20]),
+            ("graph", f"{self.nodes:,} points, {self.edges:,} edges in {self.blocks} blocks, {self.border:.1%} of them "
+             f"between blocks; {self.recall:.1%} of a sample's neighbours were found"),
+            *([("", f"{self.unreached:,} points out of every label's reach")] if self.unreached else []),
+            ("chosen", self.choice),
+            ("diffusion", diffusion),
+            ("score", score),
+            ("answers", str(self.model / ANSWERS)),
+            ("time", f"{self.seconds:.1f} s"),
+            ("model", str(self.model)),
+        ]  # fmt: skip
+
+
+def fit_table(
+    source: Any,
+    target: str,
+    out: str | Path,
+    *,
+    cluster: Any = None,
+    workers: int | None = None,
+    memory: str | int = "auto",
+    task: str = "auto",
+    unlabelled: Collection[str] = (),
+    columns: Mapping[str, Any] | None = None,
+    sizes: Sizes = _SIZES,
+    force: bool = False,
+    report: Callable[[str], None] | None = None,
+    **options: Any,
+) -> TableFit:
+    """Fit a table that lies in Parquet files, on the workers of a Dask cluster.
+
+    A call that was stopped, or whose workers or scheduler were lost, continues where it was when it is made again.
+
+    Parameters
+    ----------
+    source
+        A folder of Parquet files, or a Dask DataFrame, whose partitions are written to such files first. All workers
+        must reach the folder, and that of ``out``, under the same path.
+    target
+        The column to learn; rows where it is empty have no label.
+    out
+        Folder to write: the model, with answers for all rows in ``answers``.
+    cluster
+        Address of a scheduler, such as ``tcp://10.0.0.1:8786``, or a client of one; by default processes of this
+        machine.
+    workers, memory
+        Without a scheduler: how many processes, and the memory limit of each.
+    task
+        ``classification``, ``regression`` or ``auto``.
+    unlabelled
+        Words in the target that mean that there is no label.
+    columns
+        Parameters of :class:`condiff.encoders.TableEncoder`.
+    sizes
+        How the work is cut.
+    force
+        Replace a model that is there.
+    report
+        Takes lines of progress.
+    options
+        Parameters of :class:`condiff.COINClassifier` or :class:`condiff.COINRegressor`; weights and sizes of classes by
+        their names. The base is fitted on the labels alone and diffused over nearest neighbours.
+    """
+    started = time.monotonic()
+    out = Path(out)
+    _check_options(task, options)
+    if (out / "model.json").exists() and not force:
+        raise InvalidInputError(f"{out} already holds a model: choose another name, or replace it with force")
+    tell = report or (lambda line: None)
+    work = Work(out.with_name(f"{out.name}.work"))
+    told: dict[str, Any] = {"drop": [], "keep": [], "categorical": [], "text": [], "image": [], "embedding": "auto"}
+    told |= dict(columns or {})
+    told["drop"] = [target, *told["drop"]]
+    seed = int(options.get("random_state", 0))
+    how = Reading(target, tuple(unlabelled), told, sizes.pilot_rows, sizes.most_labels, seed)
+    with crew(cluster, workers=workers, memory=memory, report=tell) as team:
+        folder = _folder_of(source, work, team)
+        parts = parts_of(folder, sizes.part_rows)
+        settings = {"reading": asdict(how), "sizes": asdict(sizes), "task": task, "options": options}
+        _open(work, parts, settings, tell)
+        found = _fit(_Job(team, work, parts), how, sizes, task, options)
+        _move_in(work, out)
+    stages = [Used(**each) for each in json.loads((out / CLUSTER / "stages.json").read_text(encoding="utf-8"))]
+    largest = found["largest"]
+    certificate = Certificate(found["nodes"], largest, math.nan, 2 * largest, "gershgorin") if found["layers"] else None
+    found |= {"model": out, "certificate": certificate, "stages": stages, "seconds": time.monotonic() - started}
+    found["cv_score"] = math.nan if found["cv_score"] is None else found["cv_score"]
+    return TableFit(**{each.name: found[each.name] for each in fields(TableFit)})
+
+
+def predict_table(
+    model: str | Path,
+    source: Any,
+    out: str | Path,
+    *,
+    cluster: Any = None,
+    workers: int | None = None,
+    memory: str | int = "auto",
+    sizes: Sizes = _SIZES,
+    report: Callable[[str], None] | None = None,
+) -> int:
+    """Answer the rows of Parquet files with a model of :func:`fit_table`; returns their number.
+
+    Rows that the model was fitted on get their fitted answer, others are diffused along with their neighbours among
+    these. ``out`` becomes a folder with one Parquet file for each part of the source, in its order.
+
+    Parameters
+    ----------
+    model
+        A folder that :func:`fit_table` wrote.
+    source, cluster, workers, memory, sizes, report
+        As for :func:`fit_table`.
+    out
+        Folder to write; it must not exist, or be empty.
+    """
+    model, out = Path(model), Path(out)
+    if not (model / CLUSTER / f"{_PLAN}.json").is_file():
+        raise InvalidFileError(f"{model} was not fitted on a cluster: use condiff.load, or condiff predict with a file")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InvalidInputError(f"{out} exists: choose another name or remove it")
+    tell = report or (lambda line: None)
+    work = Work(out.with_name(f"{out.name}.work"))
+    with crew(cluster, workers=workers, memory=memory, report=tell) as team:
+        parts = parts_of(_folder_of(source, work, team), sizes.part_rows)
+        stamp = (model / CLUSTER / f"{_PLAN}.json").stat().st_mtime_ns
+        _open(work, parts, {"model": str(model.resolve()), "stamp": stamp}, tell)
+        _link(work, model)
+        _predict(_Job(team, work, parts), work.read_json(_PLAN))
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_folder(out) as temporary:
+            for file in sorted(work.path(ANSWERS).iterdir()):
+                file.replace(temporary / file.name)
+    shutil.rmtree(work.folder, ignore_errors=True)
+    return sum(part.rows for part in parts)
+
+
+# ---- the order of the stages --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Job:
+    """Workers, their folder, and the parts of the source."""
+
+    team: Crew
+    work: Work
+    parts: list[Part]
+
+    def each(self, stage: str, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """A stage of as many items as there are arguments."""
+        return list(self.team.run(self.work, stage, function, dict(enumerate(arguments))).values())
+
+    def by_part(self, stage: str, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+        return self.each(stage, function, [(part, *arguments) for part in self.parts])
+
+    def once(self, stage: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        return self.each(stage, function, [arguments])[0]
+
+    def answer(self, n_blocks: int, folder: str) -> None:
+        """Write answers part by part."""
+        before = np.cumsum([0] + [part.rows for part in self.parts]).tolist()
+        arguments = [(part, n_blocks, folder, first) for part, first in zip(self.parts, before, strict=False)]
+        self.each("answers", write_answers, arguments)
+
+
+def _fit(job: _Job, how: Reading, sizes: Sizes, task: str, options: dict[str, Any]) -> dict[str, Any]:
+    work, n_rows, n_parts = job.work, sum(part.rows for part in job.parts), len(job.parts)
+    if not sum(job.by_part("gather", reading.gather_some, how, n_rows)):
+        raise InvalidInputError(
+            f"the target column {how.target!r} is empty in every row: fill it for the rows whose answer you know"
+        )
+    gathered = job.once("learn", reading.learn, how, n_rows, n_parts)
+    job.once("labels", read_labels, how, task)
+    if gathered < n_rows:
+        job.by_part("count", reading.tally)
+        job.once("recount", reading.recount, n_parts, n_rows)
+    pilot = job.once("pilot", fit_pilot, how, options)
+    learnt = math.ceil(graph.rows_to_learn(n_rows) / n_parts)
+    width = job.by_part("encode", reading.encode, how, learnt, how.seed)[0]
+    n_cells = job.once("cells", graph.learn_cells, n_parts, graph.number_of_cells(n_rows), how.seed)
+    job.each("sort", graph.sort_by_cell, [(True,)] * n_parts)
+    work.remove("encoded", "learnt", "targets", "some", "tally")
+    cells = _cut(job, sizes, 12 * width + 60 * pilot["n_neighbors"] + 24 * pilot["outputs"], n_rows, n_cells)
+    nodes = job.each("collect", graph.collect, [(own, n_parts, "nodes", True) for own in cells])
+    work.remove("sorted", "sorted_targets", "places", "sizes")
+    where = (np.cumsum([0, *nodes]).tolist(), cells)
+    before = job.each("base", apply_base, [()] * len(cells))
+    found: dict[str, Any] = {"strength": 0.0, "recall": 1.0, "visited": 0, "edges": 0, "border": 0.0, "largest": 0.0}
+    if pilot["layers"]:
+        found |= _join(job, where, pilot, sizes.recall, options.get("strength", "auto"))
+        _diffuse(job, where, pilot["layers"], found["strength"])
+    after = job.each("spread", look, [(where[0], pilot["layers"])] * len(cells))
+    read = _read_out(work, before, after)
+    unreached = sum(job.each("read", read_nodes, [(read, pilot["layers"])] * len(cells)))
+    work.write_json(_PLAN, {**pilot, **found, "where": where, "read": read, "target": asdict(how)})
+    job.answer(len(cells), "nodes")
+    return {**pilot, **found, "rows": n_rows, "nodes": where[0][-1], "blocks": len(cells), "unreached": unreached}
+
+
+def _cut(job: _Job, sizes: Sizes, row_bytes: int, n_rows: int, n_cells: int) -> list[tuple[int, int]]:
+    """Blocks as runs of cells; once cut they stay, because what was finished has their numbers."""
+    if not job.work.path("cut.json").is_file():
+        filled = np.zeros(n_cells, np.int64)
+        for part in range(len(job.parts)):
+            filled += job.work.load(f"sizes/{part:06d}")
+        fitting = int(_SHARE * job.team.memory / row_bytes)
+        block_rows = sizes.block_rows or min(fitting, max(_FEWEST_ROWS, n_rows // _MOST_BLOCKS))
+        job.work.write_json("cut", graph.cut_into_blocks(filled, max(block_rows, 1)))
+    return [(int(first), int(last)) for first, last in job.work.read_json("cut")]
+
+
+def _join(job: _Job, where: graph.Where, pilot: dict[str, Any], recall: float, strength: Any) -> dict[str, Any]:
+    """Make the graph."""
+    starts, cells = where
+    k = min(pilot["n_neighbors"], starts[-1])
+    rank = min(pilot["bandwidth_rank"], k)
+    job.each("truth", graph.true_neighbours, [(k, first) for first, _ in cells])
+    visits = job.once("visits", graph.cells_to_visit, len(cells), k, recall)
+    job.each("neighbours", graph.find_neighbours, [(where, "nodes", k, rank, visits["visited"], True)] * len(cells))
+    leaving = job.each("weights", graph.weigh, [(where,)] * len(cells))
+    coming = [[block for block, ends in enumerate(leaving) if str(here) in ends] for here in range(len(cells))]
+    job.each("join", graph.join, [(where, others) for others in coming])
+    whole = job.each("normalise", graph.normalise, [(where,)] * len(cells))
+    job.work.remove("edges", "nodes/near", "nodes/far", "truth", "graph/joined")
+    job.work.save("reached", graph.reached_components(whole))
+    largest = max(each["largest"] for each in whole)
+    entries = sum(each["entries"] for each in whole)
+    return {
+        **visits,
+        "largest": largest,
+        "strength": 0.5 / (largest or 1.0) if strength == "auto" else float(strength),
+        "edges": entries // 2,
+        "border": sum(each["outside"] for each in whole) / max(1, entries),
+    }
+
+
+def _diffuse(job: _Job, where: graph.Where, layers: int, strength: float, follow: bool = False) -> None:
+    """Go through the layers, of which two are kept at a time, and the first; ``follow``: new rows go along."""
+    for layer in range(1, layers + 1):
+        if follow:
+            job.each(f"follow-{layer:04d}", graph.follow, [(where, layer, strength)] * len(where[1]))
+        if layer < layers or not follow:
+            job.each(f"layer-{layer:04d}", graph.diffuse, [(where, layer, strength)] * len(where[1]))
+        if layer > 1:
+            job.work.remove(f"u{layer - 1:04d}", f"new/u{layer - 1:04d}")
+
+
+def _read_out(work: Work, before: list[dict[str, Any]], after: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """How diffused answers are read, as on one machine: masses and certainty, or mean and spread, stay."""
+    model = pilot_of(work)
+    prior = known_shares(model.class_prior, np.arange(len(model.classes_))) if hasattr(model, "classes_") else None
+    if model.readout_ is None or (not model.layers_ and prior is None):
+        return None
+    n = sum(each["rows"] for each in before)
+
+    def moments(blocks: list[dict[str, Any]]) -> tuple[Any, Any]:
+        sums = (np.sum([each[name] for each in blocks], axis=0) / n for name in ("sum", "squares"))
+        mean, squares = sums
+        return mean, squares
+
+    mean, squares = moments(before)
+    if hasattr(model, "classes_"):
+        record = model.record_
+        data = Labelled(Inputs(record.base), record.nodes, record.targets, record.weights, len(mean))
+        some = np.concatenate([work.load(f"spread/{block:06d}") for block in range(len(after))]).astype(np.float64)
+        found = ReadOut.fit(some, class_shares(mean[None], data, prior), float(squares.sum()))
+        return {"slope": found.slope, "bias": found.bias.tolist()}
+    moved, moved_squares = moments(after)
+    spread = np.sqrt(np.maximum(moved_squares - moved**2, 0.0))
+    slope = np.sqrt(np.maximum(squares - mean**2, 0.0)) / np.maximum(spread, 1e-12)
+    slope = np.where(spread > 1e-12, slope, 1.0)
+    return {"slope": slope.tolist(), "bias": (mean - slope * moved).tolist()}
+
+
+def _predict(job: _Job, plan: dict[str, Any]) -> None:
+    work, n_parts = job.work, len(job.parts)
+    starts, cells = plan["where"]
+    where = (starts, [(int(first), int(last)) for first, last in cells])
+    job.by_part("encode", reading.encode, None, 0, 0)
+    job.each("sort", graph.sort_by_cell, [(False,)] * n_parts)
+    work.remove("encoded")
+    job.each("collect", graph.collect, [(own, n_parts, "asked", False) for own in where[1]])
+    work.remove("sorted", "places", "sizes")
+    new = sum(job.each("match", graph.match, [()] * len(cells)))
+    if new:
+        job.each("base", apply_base_to_new, [()] * len(cells))
+        if plan["layers"]:
+            k = max(1, min(plan["n_neighbors"] - 1, starts[-1]))
+            rank = max(1, min(plan["bandwidth_rank"] - 1, k))
+            asked = (where, "new", k, rank, plan["visited"], False)
+            job.each("neighbours", graph.find_neighbours, [asked] * len(cells))
+            job.each("weights", graph.hang, [(where,)] * len(cells))
+            _diffuse(job, where, plan["layers"], plan["strength"], follow=True)
+    job.each("read", read_asked, [(plan["read"], plan["layers"])] * len(cells))
+    job.answer(len(cells), "asked")
+
+
+# ---- what workers do with a model ---------------------------------------------------------------------------------
+
+
+def read_labels(work: Work, item: int, how: Reading, task: str) -> None:
+    """The class code or value of every word in the target."""
+    table = reading.pilot_table(work)
+    where = f"target column {how.target!r}"
+    values = table.target(how.target, how.unlabelled)
+    chosen = infer_task(values) if task == "auto" else task
+    words = table.column(how.target).words().tolist()
+    if chosen == "classification":
+        codes, classes = encode_classes(values, where)
+        if any(isinstance(label, float) for label in classes):
+            raise InvalidInputError(f"{where} is continuous: use the task regression")
+        of_word = {word: code for word, code in zip(words, codes.tolist(), strict=True) if code >= 0}
+        counts = {str(label): int((codes == code).sum()) for code, label in enumerate(classes)}
+    else:
+        numbers, classes = regression_values(values, where), []
+        of_word = {word: value for word, value in zip(words, numbers.tolist(), strict=True) if value == value}
+        counts = {"values": int(np.isfinite(numbers).sum())}
+    work.write_json("labels", {"task": chosen, "classes": classes, "of_word": of_word, "labelled": counts})
+
+
+def fit_pilot(work: Work, item: int, how: Reading, options: dict[str, Any]) -> dict[str, Any]:
+    """Fit an ordinary estimator on the gathered rows."""
+    table, labels = reading.pilot_table(work), work.read_json("labels")
+    classes, encoder = labels["classes"], reading.encoder_in(work)
+    targets = reading.targets_of(table.column(how.target).words(), labels)
+    kind = COINClassifier if classes else COINRegressor
+    given = {"base": "blend", "graph": "knn", **_by_code(options, labels)}
+    model = kind(**given).fit(
+        EncodedTable(table, encoder), np.nan_to_num(targets, nan=-1).astype(int) if classes else targets
+    )
+    if classes:
+        # Fitted on codes, because a class of the table may itself be called -1.
+        called = np.array(classes, dtype=object if isinstance(classes[0], str) else None)
+        model.classes_, model.transduction_ = called, called[model.transduction_]
+    columns = [str(column.note) for column in encoder.columns_]
+    facts = {"target": how.target, "unlabelled": list(how.unlabelled), "id_columns": [], "columns": columns}
+    model.save(work.path("pilot"), {**facts, "ids": list(range(1, table.n_rows + 1)), "edges": False})
+    return {
+        "task": labels["task"],
+        "labelled": labels["labelled"],
+        "choice": str(model.choice_),
+        "layers": model.layers_,
+        "outputs": model.record_.output.shape[1],
+        "n_neighbors": model.n_neighbors,
+        "bandwidth_rank": model.bandwidth_rank,
+        "cv_score": None if np.isnan(model.cv_score_) else model.cv_score_,
+        "columns": columns,
+    }
+
+
+def _by_code(options: dict[str, Any], labels: dict[str, Any]) -> dict[str, Any]:
+    """Weights and sizes of classes by their codes instead of their names."""
+    codes = {str(label): code for code, label in enumerate(labels["classes"])}
+    found = dict(options)
+    sizes = {"labels": labels["labelled"], "uniform": dict.fromkeys(codes, 1)}
+    if isinstance(found.get("class_prior"), str):
+        found["class_prior"] = sizes[found["class_prior"]]
+    for name in ("class_weight", "class_prior"):
+        if isinstance(found.get(name), Mapping):
+            unknown = [label for label in found[name] if str(label) not in codes]
+            if unknown:
+                raise InvalidInputError(f"there is no class {unknown[0]!r}: the classes are {', '.join(codes)}")
+            found[name] = {codes[str(label)]: float(size) for label, size in found[name].items()}
+    return found
+
+
+def pilot_of(work: Work) -> Any:
+    """The pilot; one is kept for each process."""
+    file = work.path("pilot/model.json")
+    return _pilot(str(work.path("pilot")), file.stat().st_mtime_ns).on_numbers()
+
+
+@lru_cache(maxsize=1)
+def _pilot(folder: str, changed: int) -> Any:
+    return load(folder)
+
+
+def apply_base(work: Work, item: int) -> dict[str, Any]:
+    """What the base says of a block's nodes, and what is diffused: the same with the given labels in their places."""
+    model = pilot_of(work)
+    base = model.base_outputs(work.load(f"nodes/x/{item:06d}"))
+    targets = work.load(f"nodes/targets/{item:06d}")
+    known = ~np.isnan(targets)
+    rows = work.load(f"nodes/origin/{item:06d}")[known, 1]
+    targets = targets[known].astype(np.int64) if hasattr(model, "classes_") else model.scaled(targets[known, None])
+    data = Labelled(Inputs(base), rows, targets, np.ones(len(rows)), base.shape[1])
+    held = clamped(base, data)
+    start = base if model.readout_ is None or not model.layers_ else held
+    work.save(f"labelled/{item:06d}", np.unique(rows))
+    work.save(f"held/{item:06d}", held[np.unique(rows)].astype(np.float32))
+    work.save(f"base/{item:06d}", base.astype(np.float32))
+    work.save(f"u0000/{item:06d}", start.astype(np.float32))
+    return _moments(start)
+
+
+def _moments(u: NDArray[Any]) -> dict[str, Any]:
+    whole = u.astype(np.float64)
+    return {"rows": len(u), "sum": whole.sum(axis=0).tolist(), "squares": (whole**2).sum(axis=0).tolist()}
+
+
+def look(work: Work, item: int, starts: Sequence[int], layers: int) -> dict[str, Any]:
+    """Moments of a block's diffused answers, and those of them that a read-out is fitted on."""
+    u = work.load(f"u{layers:04d}/{item:06d}")
+    some = np.linspace(0, starts[-1] - 1, min(starts[-1], _READ)).astype(np.int64)
+    here = some[(some >= starts[item]) & (some < starts[item + 1])] - starts[item]
+    work.save(f"spread/{item:06d}", u[here])
+    return _moments(u)
+
+
+def _reader(read: dict[str, Any] | None) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    if read is None:
+        return lambda u: u
+    bias = np.asarray(read["bias"])
+    if isinstance(read["slope"], list):
+        return Affine(np.asarray(read["slope"]), bias)
+    return ReadOut(read["slope"], bias)
+
+
+def read_nodes(work: Work, item: int, read: dict[str, Any] | None, layers: int) -> int:
+    """The answers at a block's nodes; returns how many of these no label reaches."""
+    output = _reader(read)(work.load(f"u{layers:04d}/{item:06d}").astype(np.float64))
+    reached = np.ones(len(output), bool)
+    if layers:
+        reached = np.isin(work.load(f"nodes/component/{item:06d}"), work.load("reached"))
+        output[~reached] = work.load(f"base/{item:06d}")[~reached]
+    if hasattr(pilot_of(work), "classes_"):
+        output[work.load(f"labelled/{item:06d}")] = work.load(f"held/{item:06d}")
+    work.save(f"nodes/reached/{item:06d}", reached)
+    work.save(f"nodes/output/{item:06d}", output.astype(np.float32))
+    return int((~reached).sum())
+
+
+def apply_base_to_new(work: Work, item: int) -> None:
+    """What the base says of new rows."""
+    base = pilot_of(work).base_outputs(work.load(f"new/x/{item:06d}"))
+    work.save(f"new/u0000/{item:06d}", base.astype(np.float32))
+
+
+def read_asked(work: Work, item: int, read: dict[str, Any] | None, layers: int) -> None:
+    """The answers at all different rows of a block that were asked for."""
+    node = work.load(f"asked/node/{item:06d}")
+    found = work.pick(f"nodes/output/{item:06d}", np.maximum(node, 0)) if (node >= 0).any() else None
+    if (node < 0).any():
+        new = _reader(read)(work.load(f"new/u{layers:04d}/{item:06d}").astype(np.float64)).astype(np.float32)
+        found = np.empty((len(node), new.shape[1]), np.float32) if found is None else found
+        found[node < 0] = new
+    width = len(pilot_of(work).record_.output[0])
+    work.save(f"asked/output/{item:06d}", np.empty((0, width), np.float32) if found is None else found)
+
+
+def write_answers(work: Work, item: int, part: Part, n_blocks: int, folder: str, before: int) -> None:
+    """Write what is answered for the rows of a part."""
+    import pyarrow
+    import pyarrow.parquet
+
+    model = pilot_of(work)
+    outputs = np.empty((part.rows, model.record_.output.shape[1]))
+    for block in range(n_blocks):
+        first, last = work.rows(f"{folder}/bounds/{block:06d}", item, item + 2).tolist()
+        if last > first:
+            place, node = work.rows(f"{folder}/origin/{block:06d}", first, last).T
+            outputs[place] = work.pick(f"{folder}/output/{block:06d}", node)
+    table = part.table()
+    facts = model.metadata_
+    answers: dict[str, Any] = {"row": np.arange(before + 1, before + part.rows + 1)}
+    answers |= {name: table.column(name).words().tolist() for name in table.columns if _names_rows(name, model)}
+    given = [None] * part.rows
+    if facts["target"] in table.columns:
+        words = table.column(facts["target"]).words().tolist()
+        given = [word if word and word not in facts["unlabelled"] else None for word in words]
+    if hasattr(model, "classes_"):
+        chances = model.probabilities_of(outputs)
+        classes = [str(label) for label in model.classes_.tolist()]
+        codes = chances.argmax(axis=1)
+        said = [classes[code] if own is None else own for code, own in zip(codes.tolist(), given, strict=True)]
+        answers |= {"label": said, "confidence": chances[np.arange(len(codes)), codes]}
+        answers |= {f"p_{label}": column for label, column in zip(classes, chances.T, strict=True)}
+    else:
+        answers["value"] = model.values_of(outputs)
+    answers["given"] = given
+    with atomic_path(work.path(f"{ANSWERS}/part-{item:06d}.parquet")) as temporary:
+        pyarrow.parquet.write_table(pyarrow.table(answers), temporary)
+
+
+def _names_rows(name: str, model: Any) -> bool:
+    """Whether a column was left out of the model because it names the rows."""
+    return any(note.startswith(f"{name!r}: id,") for note in model.metadata_["columns"])
+
+
+# ---- folders ------------------------------------------------------------------------------------------------------
+
+
+def _check_options(task: str, options: Mapping[str, Any]) -> None:
+    if task not in ("auto", "classification", "regression"):
+        raise InvalidInputError(f"task must be auto, classification or regression, not {task!r}")
+    if importlib.util.find_spec("faiss") is None:
+        raise MissingDependencyError("a graph on a cluster needs faiss: pip install 'condiff[knn]'")
+    for name, allowed in (("base", ("auto", "blend")), ("graph", ("auto", "knn")), ("quota", ("soft",))):
+        if options.get(name, allowed[0]) not in allowed:
+            raise InvalidInputError(
+                f"{name}={options[name]!r} needs all rows in one place; on a cluster {name} is {allowed[-1]!r}"
+            )
+
+
+def _folder_of(source: Any, work: Work, team: Crew) -> Path:
+    """Where the rows lie; the partitions of a Dask DataFrame are written to files first."""
+    if not hasattr(source, "to_delayed"):
+        folder = Path(source)
+        if not folder.is_dir():
+            raise InvalidFileError(f"{folder} is not a folder: give one that holds Parquet files")
+        return folder
+    folder = work.path("source")
+    partitions = source.to_delayed()
+    names = [folder / f"part-{number:06d}.parquet" for number in range(len(partitions))]
+    folder.mkdir(parents=True, exist_ok=True)
+    lacking = [(name, each) for name, each in zip(names, partitions, strict=True) if not name.is_file()]
+    if lacking:
+        from dask.delayed import delayed
+
+        writing = [delayed(_write_partition)(each, str(name)) for name, each in lacking]
+        team.client.gather(team.client.compute(writing))
+    return folder
+
+
+def _write_partition(frame: Any, path: str) -> None:
+    with atomic_path(Path(path)) as temporary:
+        frame.to_parquet(temporary, index=False)
+
+
+def _open(work: Work, parts: Sequence[Part], settings: dict[str, Any], tell: Callable[[str], None]) -> None:
+    """Continue in a folder that was begun with the same files and settings; begin anew otherwise."""
+    files = {part.file: (Path(part.file).stat().st_size, Path(part.file).stat().st_mtime_ns) for part in parts}
+    asked = json.dumps([settings, sorted(files.items()), [asdict(part) for part in parts]], default=str)
+    digest = hashlib.sha256(asked.encode()).hexdigest()
+    if work.path("begun.json").is_file() and work.read_json("begun") == digest:
+        tell(f"continuing in {work.folder}")
+        return
+    if work.folder.is_dir():
+        for each in work.folder.iterdir():
+            if each.name != "source":
+                shutil.rmtree(each) if each.is_dir() and not each.is_symlink() else each.unlink()
+    work.folder.mkdir(parents=True, exist_ok=True)
+    work.write_json("begun", digest)
+
+
+def _move_in(work: Work, out: Path) -> None:
+    """Make a model of what was written: the pilot, the graph beside it, and the answers."""
+    work.write_json("stages", [asdict(each) for each in used(work)])
+    with atomic_folder(out) as temporary:
+        for file in work.path("pilot").iterdir():
+            file.replace(temporary / file.name)
+        (temporary / CLUSTER).mkdir()
+        for name in (f"{_PLAN}.json", "stages.json", "centres.npy", "nodes", "graph", "u0000"):
+            if work.path(name).exists():
+                work.path(name).replace(temporary / CLUSTER / name)
+        work.path(ANSWERS).replace(temporary / ANSWERS)
+    shutil.rmtree(work.folder, ignore_errors=True)
+
+
+def _link(work: Work, model: Path) -> None:
+    """Let a prediction see the graph of a model under the names that it had at the fit."""
+    links = {name.name: name for name in (model / CLUSTER).iterdir()} | {"pilot": model}
+    for name, there in links.items():
+        if not work.path(name).exists():
+            work.path(name).symlink_to(there.resolve())
+    work.write_json("encoder", load(model).encoder_.to_state())
