@@ -122,6 +122,8 @@ class Learner:
         codes: NDArray[np.int64],
         n_classes: int,
         fair: NDArray[np.bool_] | None = None,
+        *,
+        judged: bool = True,
     ) -> Answers | None:
         """Answers from labels at nodes; None while fewer than two classes have one.
 
@@ -133,6 +135,8 @@ class Learner:
             How many classes there are.
         fair
             Which of them are at nodes that were drawn at random; all by default.
+        judged
+            Whether labels are held out in turn, to score and calibrate; it takes most of the time.
         """
         if len(np.unique(codes)) < 2:
             return None
@@ -140,23 +144,25 @@ class Learner:
         data = Labelled(
             self.inputs, items.nodes, items.targets, items.weights * (len(items.nodes) / len(nodes)), n_classes
         )
-        folds = held_out_folds(items, items.targets, _FOLDS if len(items.nodes) <= _MANY else _FEWER_FOLDS)
+        folds = held_out_folds(
+            items, items.targets, 0 if not judged else _FOLDS if len(items.nodes) <= _MANY else _FEWER_FOLDS
+        )
         fold, item = np.nonzero(folds)
         tried = np.zeros((2, len(item), n_classes))
         for number, left_out in enumerate(folds):
             tried[:, fold == number] = [each[items.nodes[left_out]] for each in self._answers(data.without(left_out))]
         targets, weights = items.targets[item], items.weights[item]
         alone = self._better_alone(tried, targets)
-        judged, temperature = tried[int(not alone)], 1.0
+        without, temperature = tried[int(not alone)], 1.0
         drawn = nodes if fair is None else nodes[fair]
         at_random = np.isin(items.nodes[item], drawn)
         if len(item):
             counts = weights * at_random if at_random.sum() >= _FEWEST_FAIR else weights
-            temperature = fit_temperature(judged, targets, counts)
+            temperature = fit_temperature(without, targets, counts)
         output = self._answers(data)[int(not alone)]
         plain = apply_temperature(output, temperature)
-        judged = apply_temperature(judged, temperature)
-        return Answers(clamped(plain, data), plain, items.nodes[item], targets, judged, at_random)
+        chances = apply_temperature(without, temperature)
+        return Answers(clamped(plain, data), plain, items.nodes[item], targets, chances, at_random)
 
     def _answers(self, data: Labelled) -> tuple[Array, Array]:
         """What the base answers alone, and diffused with the labels held."""

@@ -60,6 +60,11 @@ class Metric:
 
 
 METRICS = {
+    "mean_accuracy": Metric("mean accuracy over 1 to 5 labels per class (%)", 1, higher_is_better=True, tolerance=1.0),
+    "accuracy_1": Metric("accuracy with 1 label per class (%)", 1, higher_is_better=True, tolerance=1.0),
+    "accuracy_2": Metric("accuracy with 2 labels per class (%)", 1, higher_is_better=True, tolerance=1.0),
+    "accuracy_5": Metric("accuracy with 5 labels per class (%)", 1, higher_is_better=True, tolerance=1.0),
+    "found": Metric("planted errors found (%)", 1, higher_is_better=True, tolerance=1.0),
     "accuracy": Metric("accuracy (%)", 1, higher_is_better=True, tolerance=1.0),
     "mse": Metric("mean squared error", 4, higher_is_better=False, tolerance=0.02),
     "roc_auc": Metric("ROC-AUC", 4, higher_is_better=True, tolerance=0.02),

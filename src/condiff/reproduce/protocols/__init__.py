@@ -18,9 +18,10 @@ PROTOCOLS = {
     "text": "condiff.reproduce.protocols.text:Text",
     "low-labels": "condiff.reproduce.protocols.low_labels:LowLabels",
     "coverage": "condiff.reproduce.protocols.coverage:Coverage",
+    "labelling": "condiff.reproduce.protocols.labelling:Labelling",
 }
 #: Those that are not the paper's, and so commands of ``condiff bench`` rather than of ``condiff reproduce``.
-BENCHES = ("tables", "text", "low-labels", "coverage")
+BENCHES = ("tables", "text", "low-labels", "coverage", "labelling")
 
 
 @cache

@@ -1,0 +1,220 @@
+"""How many labels a strategy saves, and how many planted errors are found among labels."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from condiff.encoders.embedding import progress_shown
+from condiff.encoders.table import TableEncoder
+from condiff.errors import InvalidInputError
+from condiff.labelling.learner import Learner
+from condiff.reproduce.baselines.labelling import REGISTRY
+from condiff.reproduce.baselines.labelling.method import (
+    MULTIPLES,
+    AskingProblem,
+    DoubtProblem,
+    LabellingMethod,
+)
+from condiff.reproduce.baselines.method import Answers
+from condiff.reproduce.datasets import mnist
+from condiff.reproduce.datasets.ordinary_tables import load_table, seed_of
+from condiff.reproduce.protocol import Case, Job, Options, Protocol, Shown, option
+from condiff.reproduce.runs import Condition
+from condiff.reproduce.splits import Split
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+    from condiff.reproduce.rows import Row
+    from condiff.reproduce.runs import Run
+
+TABLES = ("keel-australian", "keel-heart", "keel-satimage", "keel-segment", "keel-vehicle", "keel-vowel")
+DATASETS = ("digits", "mnist", "banking77", *TABLES)
+#: Data sets among whose labels errors are planted, and how many of a hundred.
+WITH_ERRORS, SHARES = ("digits", *TABLES), (5, 10, 20)
+# Rows of a draw at most, and labels of which some are wrong.
+_ROWS, _LABELS = 1000, 300
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """Rows as numbers and their classes; whether an encoder made them."""
+
+    x: NDArray[np.float64]
+    y: NDArray[np.int64]
+    encoded: bool
+
+    @property
+    def fingerprint(self) -> str:
+        """16 hexadecimal digits of the content."""
+        return hashlib.sha256(self.x.tobytes() + self.y.tobytes()).hexdigest()[:16]
+
+
+@lru_cache(maxsize=len(DATASETS))
+def load(name: str) -> Data:
+    """A data set by its name."""
+    if name == "digits":
+        from sklearn.datasets import load_digits
+
+        x, y = load_digits(return_X_y=True)
+        return Data(x, y.astype(np.int64), encoded=False)
+    if name == "mnist":
+        images, labels = mnist.images()
+        some = np.sort(np.random.default_rng(seed_of("labelling mnist")).permutation(len(labels))[:3000])
+        return Data(
+            np.asarray(images[some], np.float64).reshape(len(some), -1) / 255, labels[some].astype(np.int64), False
+        )
+    if name == "banking77":
+        from condiff.reproduce.protocols.text import load as load_texts
+
+        texts = load_texts(name)
+        return Data(np.asarray(texts.x, np.float64), texts.content.target, encoded=True)
+    table = load_table(name)
+    return Data(np.asarray(TableEncoder().fit_transform(table.columns), np.float64), table.target, encoded=True)
+
+
+def draw(name: str, y: NDArray[np.int64], seed: int) -> Split:
+    """Rows that take part; the same for all methods."""
+    rows = np.random.default_rng(seed_of("labelling", name, seed)).permutation(len(y))
+    most = 1500 if name == "banking77" else min(_ROWS, max(2 * len(y) // 3, 200))
+    return Split(np.sort(rows[:most]), np.empty(0, np.int64), np.sort(rows[most:]))
+
+
+def planted(y: NDArray[np.int64], share: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Labels of some rows, -1 for the others, of which a share in a hundred is wrong, and the rows of these."""
+    generator = np.random.default_rng(seed_of("planted", share, seed))
+    rows = generator.permutation(len(y))[: min(_LABELS, len(y) // 2)]
+    given = np.full(len(y), -1)
+    given[rows] = y[rows]
+    wrong = rows[: round(share * len(rows) / 100)]
+    given[wrong] = (y[wrong] + generator.integers(1, y.max() + 1, len(wrong))) % (y.max() + 1)
+    return given, wrong
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabellingOptions(Options):
+    """The options of ``condiff bench labelling``."""
+
+    method: str = option("all", "Methods, separated by commas; 'all' for every one.", metavar="A,B|all")
+    dataset: str = option("all", "Data sets, separated by commas; 'all' for every one.", metavar="NAME|all")
+    draws: int = option(10, "Draws of the rows, the same for all methods.", low=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        unknown = [name for name in self.dataset.split(",") if name.strip() not in (*DATASETS, "all")]
+        if unknown:
+            raise InvalidInputError(f"--dataset must be some of {', '.join(DATASETS)}, or all, not {unknown[0]!r}")
+
+    @property
+    def datasets(self) -> list[str]:
+        """Those that were chosen."""
+        named = [name.strip() for name in self.dataset.split(",")]
+        return [name for name in DATASETS if name in named or "all" in named]
+
+
+class Labelling(Protocol):
+    """Label-saving curves, and planted errors; the condition has how many ``errors`` of a hundred, 0 for a curve."""
+
+    name = "labelling"
+    title = "Labelling"
+    about = "Compare strategies of asking for labels, and of finding wrong ones."
+    examples = (
+        "condiff bench labelling --out results/labelling",
+        "condiff bench labelling --dataset digits --method change,margin,random --draws 3",
+    )
+    options = LabellingOptions
+    baselines = "condiff.reproduce.baselines.labelling"
+    metrics = ("mean_accuracy", "accuracy_1", "accuracy_2", "accuracy_5", "found")
+    on_screen = ("mean_accuracy", "found")
+    watches_memory = False
+
+    def fetch(self, options: LabellingOptions, shown: Shown) -> None:
+        with progress_shown(shown):
+            for name in options.datasets:
+                load(name)
+
+    def cases(self, options: LabellingOptions) -> list[tuple[Case, dict[int, Split]]]:
+        found = []
+        for name in options.datasets:
+            data = load(name)
+            splits = {seed: draw(name, data.y, seed) for seed in range(options.draws)}
+            shares = (0, *(SHARES if name in WITH_ERRORS else ()))
+            found += [(Case(name, Condition(errors=errors), data.fingerprint), splits) for errors in shares]
+        return found
+
+    def jobs(self, options: LabellingOptions) -> list[Job]:
+        """Draw by draw, so that what is there after a while is a comparison on all data sets."""
+        return sorted(super().jobs(options), key=lambda job: job.seed)
+
+    def methods(self, case: Case, options: LabellingOptions) -> Mapping[str, LabellingMethod]:
+        chosen = REGISTRY.chosen(options.method, case.dataset, options.changes, case.condition)
+        return {name: each for name, each in chosen.items() if each.asks == (case.condition["errors"] == 0)}
+
+    def problem(self, case: Case, seed: int, split: Split) -> Any:
+        data, errors = load(case.dataset), case.condition.number("errors")
+        x, y = data.x[split.train], data.y[split.train]
+        if errors:
+            return DoubtProblem(x, planted(y, errors, seed)[0])
+        learner = Learner.of(x, encoded=data.encoded)
+        return AskingProblem(learner, y[learner.row_of_node])
+
+    def measure(self, job: Job, outcome: Answers) -> dict[str, float]:
+        errors = job.case.condition.number("errors")
+        if not errors:
+            curve = dict(zip(MULTIPLES, (100 * outcome.answers).tolist(), strict=True))
+            found = {"mean_accuracy": float(np.mean(list(curve.values())))}
+            found |= {f"accuracy_{multiple}": curve[multiple] for multiple in (1, 2, 5)}
+            return {name: round(value, 4) for name, value in found.items()}
+        given, wrong = planted(load(job.case.dataset).y[job.split.train], errors, job.seed)
+        doubted = np.flatnonzero(given >= 0)[np.argsort(outcome.answers, kind="stable")[: len(wrong)]]
+        return {"found": round(100 * float(np.isin(doubted, wrong).mean()), 4)}
+
+    def section(self, row: Row) -> str:
+        errors = int(row.condition.number("errors"))
+        return f"{errors} % planted errors: found" if errors else row.judged.title
+
+    def describe(self, dataset: str, condition: Condition) -> tuple[str, ...]:
+        return (dataset,)
+
+    def published_as(self, dataset: str, condition: Condition) -> tuple[str, str | None] | None:
+        return None
+
+    def pictures(self, jobs: Sequence[Job], runs: Sequence[Run], rows: Sequence[Row]) -> dict[str, Figure]:
+        from condiff.reproduce.figures.labelling import draw_curves
+
+        return {"curves.png": draw_curves(rows)} if any(row.metric == "accuracy_1" for row in rows) else {}
+
+    def texts(self, runs: Sequence[Run]) -> dict[str, str]:
+        """Means over the data sets, which the default strategy is chosen by."""
+        lines = ["# Means over the data sets", ""]
+        for errors in sorted({int(run.condition.number("errors")) for run in runs}):
+            lines += [*_means([run for run in runs if run.condition.number("errors") == errors], errors), ""]
+        return {"means.md": "\n".join(lines)}
+
+
+def _means(runs: Sequence[Run], errors: int) -> list[str]:
+    """A table of methods, the best first, from draws that every method has."""
+    names = ("found",) if errors else ("mean_accuracy", "accuracy_1", "accuracy_2", "accuracy_5")
+    by: dict[str, dict[tuple[str, int], Mapping[str, float]]] = {}
+    for run in runs:
+        by.setdefault(run.method, {})[run.dataset, run.split] = run.metrics
+    shared = set.intersection(*(set(each) for each in by.values()))
+    sets = sorted({dataset for dataset, _ in shared})
+
+    def mean(method: str, name: str) -> float:
+        return float(np.mean([np.mean([by[method][at][name] for at in shared if at[0] == each]) for each in sets]))
+
+    what = f"{errors} % of the labels wrong: share of them among as many doubted" if errors else "accuracy by labels"
+    titles = ["found"] if errors else ["mean", "1 per class", "2 per class", "5 per class"]
+    lines = [f"{what} (%), {len(sets)} data sets, {len(shared)} draws", ""]
+    lines += [f"| method | {' | '.join(titles)} |", f"| --- |{' ---: |' * len(titles)}"]
+    for method in sorted(by, key=lambda each: -mean(each, names[0])):
+        lines.append(f"| {method} | {' | '.join(f'{mean(method, name):.1f}' for name in names)} |")
+    return lines
