@@ -25,7 +25,9 @@ _HELP = """Measure on this machine: speed, scale, and accuracy beside peers.
 
 [bold]condiff bench text --dataset ag_news --budget 1,5[/bold]
 
-[bold]condiff bench coverage --base linear --draws 50[/bold]"""
+[bold]condiff bench coverage --base linear --draws 50[/bold]
+
+[bold]condiff bench forecast --panels england --rates 0,0.5,0.9[/bold]"""
 _DEFAULT = "speed"
 
 

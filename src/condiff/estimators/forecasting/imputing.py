@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,13 +11,13 @@ from numpy.typing import NDArray
 
 from condiff.estimators.forecasting.diffused import Diffused, fit_diffused
 from condiff.estimators.forecasting.shares import Backtest, Spread, best_shares, mixed, steps_between
-from condiff.estimators.forecasting.structure import fit_structure, last_values, standards
+from condiff.estimators.forecasting.structure import fit_structure, last_values, standardised, standards
 from condiff.graph import Graph
 
 Array = NDArray[np.float64]
 
-# Known values that are hidden to choose between ways: this part of them.
-_HIDDEN = 0.15
+# Known values that are hidden to choose between ways: this part of them; and series that are regressed on each other.
+_HIDDEN, _MOST_REGRESSED = 0.15, 150
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +59,7 @@ def fill(
     lowest: float,
     random: np.random.RandomState,
 ) -> Imputed:
-    """Fill holes by diffusion over the graph and in time, by straight lines, or by a mixture of these."""
+    """Fill holes by diffusion over the graph and in time, by straight lines, by regression, or by a mixture."""
     hidden = _to_hide(values, random)
     shown = np.where(hidden, np.nan, values)
     fitted = _fitted(shown, graphs, periods, covariates)
@@ -109,7 +110,23 @@ def _ways(
     found, deviations = {"straight line": straight_lines(values)}, {}
     for name, each in fitted.items():
         found[name], deviations[name] = each.smoothed(values, graphs, covariates)
+    if 1 < values.shape[1] <= _MOST_REGRESSED:
+        found["regression"] = regressed(values)
     return found, deviations
+
+
+def regressed(values: Array) -> Array:
+    """Each series by a regression on the others at the same time, in turns: scikit-learn's iterative imputation."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.experimental import enable_iterative_imputer  # noqa: F401
+    from sklearn.impute import IterativeImputer
+
+    mean, scale = standards(values)
+    imputer = IterativeImputer(n_nearest_features=20, random_state=0, keep_empty_features=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        filled = imputer.fit_transform(standardised(values, mean, scale))
+    return np.asarray(filled * scale + mean)
 
 
 def straight_lines(values: Array) -> Array:

@@ -19,9 +19,10 @@ PROTOCOLS = {
     "low-labels": "condiff.reproduce.protocols.low_labels:LowLabels",
     "coverage": "condiff.reproduce.protocols.coverage:Coverage",
     "labelling": "condiff.reproduce.protocols.labelling:Labelling",
+    "forecast": "condiff.reproduce.protocols.forecast:Forecast",
 }
 #: Those that are not the paper's, and so commands of ``condiff bench`` rather than of ``condiff reproduce``.
-BENCHES = ("tables", "text", "low-labels", "coverage", "labelling")
+BENCHES = ("tables", "text", "low-labels", "coverage", "labelling", "forecast")
 
 
 @cache

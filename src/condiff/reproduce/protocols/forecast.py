@@ -1,0 +1,270 @@
+"""Forecasts of panels with holes, and filled holes: condiff beside what forecasters use."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from condiff.errors import InvalidInputError, MissingDependencyError
+from condiff.reproduce.baselines.forecast import METHODS, REGISTRY
+from condiff.reproduce.baselines.forecast.methods import QUANTILES, Outcome, SeriesMethod, SeriesProblem
+from condiff.reproduce.datasets.ordinary_tables import seed_of
+from condiff.reproduce.datasets.series_panels import PANELS, load_panel, missing_package
+from condiff.reproduce.protocol import Case, Job, Options, Protocol, option
+from condiff.reproduce.runs import Condition, Run
+
+Array = NDArray[np.float64]
+
+TASKS = ("forecast", "impute")
+
+
+@dataclass(frozen=True)
+class Window:
+    """A panel until an origin, some of it hidden."""
+
+    origin: int
+    seed: int
+
+    @property
+    def hash(self) -> str:
+        """Under which runs are stored."""
+        return hashlib.sha256(f"{self.origin}/{self.seed}".encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForecastOptions(Options):
+    """The options of ``condiff bench forecast``."""
+
+    method: str = option("all", "Methods, separated by commas; 'all' for every one.", metavar="A,B|all")
+    panels: str = option("", f"Panels, separated by commas; by default {', '.join(PANELS)}.", metavar="A,B")
+    task: str = option("all", "What comes, what is missing, or both.", metavar="forecast|impute|all")
+    rates: str = option("0,0.3,0.5,0.7,0.9", "Shares of the values to hide.", metavar="R,R")
+    horizon: int = option(14, "Steps to forecast.", low=1)
+    windows: int = option(3, "Origins, a horizon apart from the end of the panel back.", low=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.task not in (*TASKS, "all"):
+            raise InvalidInputError(f"--task must be forecast, impute or all, not {self.task!r}")
+        _ = self.hidden, self.chosen
+
+    @property
+    def hidden(self) -> list[float]:
+        """The shares of the values to hide."""
+        try:
+            found = [float(part) for part in self.rates.split(",")]
+        except ValueError:
+            found = [-1.0]
+        if not all(0 <= rate < 1 for rate in found):
+            raise InvalidInputError(f"--rates are numbers from 0 to below 1, separated by commas, not {self.rates!r}")
+        return found
+
+    @property
+    def chosen(self) -> list[str]:
+        """The panels to measure: those named, or all that can be read here."""
+        if not self.panels:
+            return [name for name in PANELS if not missing_package(name)]
+        names = [name.strip() for name in self.panels.split(",")]
+        for name in names:
+            load_panel(name)
+        return names
+
+
+class Forecast(Protocol):
+    """Panels, hidden at random, forecast from the last origins; or filled. The condition has task, rate and horizon."""
+
+    name = "forecast"
+    title = "Forecasts"
+    about = "Compare forecasts of panels with holes, and filled holes, with what forecasters use."
+    examples = (
+        "condiff bench forecast --out results/forecast",
+        "condiff bench forecast --panels england,macro --rates 0,0.5 --method COIN,AutoETS,'last value'",
+        "condiff bench forecast --task impute --windows 1",
+    )
+    options = ForecastOptions
+    baselines = "condiff.reproduce.baselines.forecast"
+    metrics = ("mase", "mase_first", "pinball", "coverage_80", "coverage_95", "seconds")
+    on_screen = ("mase", "pinball", "coverage_80", "coverage_95")
+    watches_memory = False
+
+    def cases(self, options: ForecastOptions) -> list[tuple[Case, dict[int, Window]]]:
+        found = []
+        for name in options.chosen:
+            panel = load_panel(name)
+            horizon = min(options.horizon, len(panel.values) // 4)
+            for task in TASKS if options.task == "all" else (options.task,):
+                for rate in options.hidden:
+                    if task == "impute" and rate == 0:
+                        continue
+                    steps = min(horizon, 7) if name == "england" else horizon
+                    origins = [len(panel.values) - horizon - steps * back for back in range(options.windows)]
+                    condition = Condition(task=task, hidden=rate, horizon=horizon if task == "forecast" else 0)
+                    windows = {seed: Window(origin, seed) for seed, origin in enumerate(origins) if origin > horizon}
+                    found.append((Case(name, condition, panel.fingerprint), windows))
+        return found
+
+    def jobs(self, options: ForecastOptions) -> list[Job]:
+        """Window by window: what is there after a while is over all panels."""
+        return sorted(super().jobs(options), key=lambda job: job.seed)
+
+    def methods(self, case: Case, options: ForecastOptions) -> Mapping[str, SeriesMethod]:
+        found = REGISTRY.chosen(options.method, case.dataset, options.changes, case.condition)
+        return {
+            name: method
+            for name, method in found.items()
+            if method.task == case.condition["task"] and not method.missing()
+        }
+
+    def notes(self, options: ForecastOptions) -> list[str]:
+        missing = {name: REGISTRY.get(name).missing() for name in METHODS}
+        lacking = {name: why for name, why in missing.items() if why}
+        if options.method.strip().lower() == "all":
+            left = [f"{name} is left out: {missing_package(name)}" for name in PANELS if missing_package(name)]
+            return [f"{name} is left out: {why}" for name, why in lacking.items()] + left * (not options.panels)
+        for name in options.method.split(","):
+            proper = REGISTRY.named(name.strip())[0]
+            if proper in lacking:
+                raise MissingDependencyError(f"{proper} cannot run: {lacking[proper]}")
+        return []
+
+    def problem(self, case: Case, seed: int, split: Window) -> SeriesProblem:
+        panel = load_panel(case.dataset)
+        graphs = None if panel.graphs is None else panel.graphs[: split.origin]
+        horizon = int(case.condition.number("horizon"))
+        return SeriesProblem(hidden_values(case, split), graphs, panel.season, horizon)
+
+    def measure(self, job: Job, outcome: Outcome) -> dict[str, float]:
+        panel, origin = load_panel(job.case.dataset), job.split.origin
+        past = panel.values[:origin]
+        scale = np.abs(np.diff(past, axis=0)).mean(axis=0)
+        varied = scale > 0
+        if job.case.condition["task"] == "forecast":
+            truth = panel.values[origin : origin + len(outcome.middle)]
+            judged = np.ones(truth.shape, bool)
+        else:
+            truth, judged = past, np.isnan(hidden_values(job.case, job.split))
+        judged = judged & varied & np.isfinite(truth)
+        unit = np.where(varied, scale, 1.0)
+        errors = np.where(judged, np.abs(outcome.middle - truth) / unit, np.nan)
+        found = {"mase": float(np.nanmean(errors))}
+        if job.case.condition["task"] == "forecast":
+            found["mase_first"] = float(np.nanmean(errors[0]))
+        if outcome.quantiles is not None:
+            gaps = (truth - outcome.quantiles) / unit
+            chances = np.array(QUANTILES)[:, None, None]
+            found["pinball"] = float(np.maximum(chances * gaps, (chances - 1) * gaps)[:, judged].mean())
+            ends = dict(zip(QUANTILES, outcome.quantiles, strict=True))
+            for name, low, high in (("coverage_80", 0.1, 0.9), ("coverage_95", 0.025, 0.975)):
+                held = (ends[low] <= truth) & (truth <= ends[high])
+                found[name] = 100 * float(held[judged].mean())
+        return {name: round(value, 5) for name, value in found.items()}
+
+    def describe(self, dataset: str, condition: Condition) -> tuple[str, ...]:
+        what = f"{condition['horizon']} steps ahead" if condition["task"] == "forecast" else "holes filled"
+        return (dataset, what, f"{100 * condition.number('hidden'):.0f} % hidden")
+
+    def published_as(self, dataset: str, condition: Condition) -> tuple[str, str | None] | None:
+        return None
+
+    def texts(self, runs: Sequence[Run]) -> dict[str, str]:
+        return {"README.md": readme(runs)}
+
+
+def hidden_values(case: Case, window: Window) -> Array:
+    """The panel until the origin, some of its values hidden: the same for all methods; each series keeps two."""
+    values, rate = load_panel(case.dataset).values[: window.origin], case.condition.number("hidden")
+    generator = np.random.default_rng(seed_of(case.dataset, f"{rate}", window.seed))
+    hide = generator.random(values.shape) < rate
+    order = generator.random(values.shape).argsort(axis=0)[:2]
+    np.put_along_axis(hide, order, False, axis=0)
+    return np.where(hide, np.nan, values)
+
+
+# ---- what results/forecast/README.md says ---------------------------------------------------------------------------
+
+_TITLES = {"forecast": "Forecasts", "impute": "Filled holes"}
+
+
+def readme(runs: Sequence[Run]) -> str:
+    """Means over windows for every panel and rate, and over panels, of methods that ran on all that are compared."""
+    lines = [
+        "# Forecasts of panels with holes",
+        "",
+        "Made by `condiff bench forecast --out results/forecast`. Errors are in units of the mean step of each series",
+        "(MASE), means over windows; the pinball loss is over seven quantiles. The least of a line is bold. The",
+        "forecaster's choices were looked at on the panels of the first half; the others are only reported.",
+    ]
+    for task in TASKS:
+        some = [run for run in runs if run.condition["task"] == task]
+        if not some:
+            continue
+        for half in ("chosen", "unseen"):
+            part = [run for run in some if PANELS[run.dataset].half == half]
+            if part:
+                word = "looked at while choosing" if half == "chosen" else "only reported"
+                lines += ["", f"## {_TITLES[task]}: panels {word}", "", *_error_table(part)]
+    for task, title in _TITLES.items():
+        some = [run for run in runs if run.condition["task"] == task]
+        if some:
+            lines += ["", f"## {title}: means over panels", "", *_mean_table(some, "mase")]
+            lines += ["", "The pinball loss:", "", *_mean_table(some, "pinball")]
+            for level in (80, 95):
+                lines += ["", f"Of the truth within {level} % intervals (%):", ""]
+                lines += _mean_table(some, f"coverage_{level}", aim=level)
+    return "\n".join(lines) + "\n"
+
+
+def _means(runs: Sequence[Run], metric: str) -> dict[tuple[str, float], dict[str, float]]:
+    """By panel and rate, by method, over the windows that all its methods have."""
+    seeds: dict[tuple[str, float], dict[str, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
+    for run in runs:
+        if metric in run.metrics:
+            place = run.dataset, run.condition.number("hidden")
+            seeds[place][run.method][run.split] = run.metrics[metric]
+    found = {}
+    for place, methods in seeds.items():
+        common = set.intersection(*(set(each) for each in methods.values()))
+        if common:
+            found[place] = {name: float(np.mean([each[s] for s in common])) for name, each in methods.items()}
+    return found
+
+
+def _ordered(names: set[str]) -> list[str]:
+    return [name for name in METHODS if name in names]
+
+
+def _error_table(runs: Sequence[Run]) -> list[str]:
+    found = _means(runs, "mase")
+    methods = _ordered({name for each in found.values() for name in each})
+    lines = [f"| panel | hidden | {' | '.join(methods)} |", f"| --- | ---: |{' ---: |' * len(methods)}"]
+    for name in PANELS:
+        for (panel, rate), means in sorted(found.items()):
+            if panel == name:
+                lines.append(f"| {name} | {100 * rate:.0f} % | {_cells(means, methods)} |")
+    return lines
+
+
+def _mean_table(runs: Sequence[Run], metric: str, aim: float | None = None) -> list[str]:
+    found = _means(runs, metric)
+    methods = _ordered({name for each in found.values() for name in each})
+    lines = [f"| hidden | panels | {' | '.join(methods)} |", f"| ---: | ---: |{' ---: |' * len(methods)}"]
+    for rate in sorted({rate for _, rate in found}):
+        rows = [means for (_, other), means in found.items() if other == rate and set(methods) <= means.keys()]
+        if rows:
+            means = {name: float(np.mean([row[name] for row in rows])) for name in methods}
+            lines.append(f"| {100 * rate:.0f} % | {len(rows)} | {_cells(means, methods, aim)} |")
+    return lines
+
+
+def _cells(means: dict[str, float], methods: Sequence[str], aim: float | None = None) -> str:
+    best = min(means.values(), key=lambda value: value if aim is None else abs(value - aim))
+    digits = 1 if aim is not None else 3
+    texts = [f"{means[name]:.{digits}f}" if name in means else "-" for name in methods]
+    return " | ".join(
+        f"**{text}**" if means.get(name) == best else text for name, text in zip(methods, texts, strict=True)
+    )

@@ -1,0 +1,44 @@
+"""Fan charts and the page of a forecast."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from condiff.pages.forecast import Fan, draw_fans, forecast_page
+
+
+def fan(series: int = 14, horizon: int = 3) -> Fan:
+    random = np.random.default_rng(0)
+    values = random.normal(size=(30, series)).cumsum(axis=0)
+    values[5:9, 0] = np.nan
+    middle = np.tile(values[-1], (horizon, 1))
+    bands = {level: np.stack([middle - level / 50, middle + level / 50]) for level in (80.0, 95.0)}
+    names = [f"$shop$ {place} <b>" for place in range(series)]
+    return Fan(names, [str(day) for day in range(30)], [f"+{day}" for day in range(horizon)], values, middle, bands)
+
+
+def test_holes_are_marked_and_levels_are_bands() -> None:
+    figure = draw_fans(fan(), [0])
+    (axes,) = [axes for axes in figure.axes if axes.get_visible()]
+    holes = axes.lines[1]
+    assert holes.get_xdata().tolist() == [5, 6, 7, 8]
+    assert len(axes.collections) == 2
+    assert axes.lines[2].get_xdata().tolist() == [30, 31, 32]
+
+
+def test_series_with_the_most_known_values_are_shown_first() -> None:
+    assert len([axes for axes in draw_fans(fan()).axes if axes.get_visible()]) == 12
+    assert 0 not in fan().most_known()
+    draw_fans(fan(horizon=1), [1])
+
+
+def test_the_page_has_every_series_and_the_back_test() -> None:
+    scores = [
+        {"method": "forecast", "mase": 0.9, "mae": 1.0, "rmse": 2.0},
+        {"method": "drift", "mase": None, "mae": None, "rmse": None},
+    ]
+    page = forecast_page(
+        fan(), "shops", "the forecast is the drift", scores, {80.0: 0.79, 95.0: float("nan")}, "condiff forecast"
+    )
+    assert page.count("<svg") == 2
+    assert "The forecast is the drift." in page and "79" in page and "<b>" not in page.replace("<b>0", "")

@@ -1,0 +1,90 @@
+"""The protocol that compares forecasts of panels with holes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from condiff.errors import InvalidInputError
+from condiff.reproduce.baselines.forecast.methods import QUANTILES, Outcome
+from condiff.reproduce.datasets import series_panels
+from condiff.reproduce.datasets.series_panels import PANELS, PanelSource, load_panel, missing_package
+from condiff.reproduce.protocols import protocol
+from condiff.reproduce.protocols.forecast import ForecastOptions, hidden_values
+
+
+@pytest.fixture
+def made_up(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A panel that needs no package."""
+    random = np.random.default_rng(0)
+    values = random.normal(size=(60, 4)).cumsum(axis=0)
+    source = PanelSource("data root", "made up", 60, 4, (), "unseen", "made up")
+    monkeypatch.setattr(series_panels, "PANELS", {"walks": source})
+    monkeypatch.setattr("condiff.reproduce.protocols.forecast.PANELS", {"walks": source})
+    monkeypatch.setattr(series_panels, "_READERS", {"data root": lambda _: (values, None)})
+    load_panel.cache_clear()
+    yield "walks"
+    load_panel.cache_clear()
+
+
+QUICK = "last value,drift,linear,mean"
+
+
+def test_runs_tables_and_what_they_say(made_up: str) -> None:
+    found = protocol("forecast")
+    options = ForecastOptions(panels=made_up, method=QUICK, rates="0,0.5", windows=2, horizon=5)
+    jobs = found.jobs(options)
+    assert [job.seed for job in jobs] == sorted(job.seed for job in jobs)
+    assert len(jobs) == 2 * (2 * 2 + 2)  # forecasts at both rates, holes filled at one
+    runs = [job.run() for job in jobs]
+    for run in runs:
+        assert run.metrics["mase"] > 0
+        assert ("coverage_80" in run.metrics) == (run.condition["task"] == "forecast")
+    text = found.texts(runs)["README.md"]
+    assert "| walks | 50 % |" in text and "Filled holes: panels only reported" in text and "**" in text
+    assert found.summarise(runs)
+
+
+def test_hidden_truth_changes_the_judgement_alone(made_up: str) -> None:
+    found = protocol("forecast")
+    options = ForecastOptions(panels=made_up, method="drift", task="forecast", rates="0.6", windows=1, horizon=5)
+    (job,) = found.jobs(options)
+    problem = found.problem(job.case, job.seed, job.split)
+    assert len(problem.values) == 55 and 0.4 < np.isnan(problem.values).mean() < 0.7
+    assert (np.isfinite(problem.values).sum(axis=0) >= 2).all()
+    np.testing.assert_array_equal(problem.values, hidden_values(job.case, job.split))
+    truth = load_panel(made_up).values[55:]
+    spread = np.array(QUANTILES)[:, None, None] - 0.5
+    perfect = found.measure(job, Outcome(truth, truth + spread, 0.0))
+    assert (perfect["mase"], perfect["coverage_80"]) == (0.0, 100.0)
+    off = found.measure(job, Outcome(truth + 1, truth + 10 + spread, 0.0))
+    assert off["mase"] > 0.5 and off["coverage_95"] == 0.0 and off["pinball"] > perfect["pinball"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"panels": "engand"}, "did you mean 'england'"),
+        ({"rates": "0,1"}, "--rates are numbers from 0 to below 1"),
+        ({"rates": "half"}, "--rates are numbers"),
+        ({"task": "guess"}, "--task must be forecast, impute or all"),
+    ],
+)
+def test_what_it_cannot_run_is_one_line(options: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        ForecastOptions(**options)
+
+
+@pytest.mark.parametrize("name", PANELS)
+def test_panels_are_as_they_are_described(name: str, request: pytest.FixtureRequest) -> None:
+    source = PANELS[name]
+    if source.package == "data root":
+        assert isinstance(request.getfixturevalue("data_root"), Path)
+    if missing_package(name):
+        pytest.skip(missing_package(name))
+    panel = load_panel(name)
+    assert panel.values.shape == (source.steps, source.series)
+    assert np.isfinite(panel.values).mean() > 0.95
+    assert (panel.graphs is not None) == (name == "england")
