@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,7 +27,7 @@ def draw_curves(rows: Sequence[Row]) -> Figure:
     handles = []
     for (method, values), colour in zip(found.items(), class_colours(len(found)), strict=True):
         means = [float(np.mean(values[f"accuracy_{labels}"])) for labels in _AT]
-        style = {
+        style: dict[str, Any] = {
             "color": colour,
             "linewidth": 2.8 if method == "change" else 1.3,
             "linestyle": "--" if method == "random" else "-",
