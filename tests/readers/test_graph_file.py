@@ -90,14 +90,38 @@ def test_pickles_are_never_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("symmetric", [True, False])
-def test_matrix_market(tmp_path: Path, symmetric: bool) -> None:
-    matrix = sp.coo_array(PATH if symmetric else np.triu(PATH))
-    scipy.io.mmwrite(tmp_path / "graph.mtx", matrix, symmetry="symmetric" if symmetric else "general")
+@pytest.mark.parametrize("form", [sp.coo_array, np.asarray])
+@pytest.mark.parametrize("field", ["real", "integer", "pattern"])
+def test_matrix_market(tmp_path: Path, symmetric: bool, form: Any, field: str) -> None:
+    if field == "pattern" and form is np.asarray:
+        pytest.skip("a full matrix has entries")
+    matrix = form(PATH if symmetric else np.triu(PATH))
+    scipy.io.mmwrite(tmp_path / "graph.mtx", matrix, field=field, symmetry="symmetric" if symmetric else "general")
     graph = read_graph(tmp_path / "graph.mtx")
-    np.testing.assert_array_equal(graph.adjacency.toarray(), PATH)
+    np.testing.assert_array_equal(graph.adjacency.toarray(), PATH > 0 if field == "pattern" else PATH)
     assert graph.n_features == graph.n_classes == 0
     with pytest.raises(InvalidFileError, match="without features"):
         read_graph(tmp_path / "graph.mtx", needs_features=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("%%MatrixMarket matrix coordinate real general\n% c\n3 3 1\n1 4 1\n", "entries outside of 3 x 3, or not 1"),
+        ("%%MatrixMarket matrix coordinate real general\n3 3 2\n1 2 1\n", "or not 2"),
+        ("%%MatrixMarket matrix coordinate real general\n3 3 1\n1 two 1\n", "readable Matrix Market file"),
+        ("%%MatrixMarket matrix coordinate real general\n3 2 0\n", "is 3 x 2, but an adjacency is square"),
+        ("%%MatrixMarket matrix coordinate complex general\n3 3 0\n", "coordinate complex general"),
+        ("%%MatrixMarket matrix array real general\n2 2\n1 2 3\n", "readable Matrix Market file"),
+        ("%%MatrixMarket matrix coordinate real general\n% only this\n", "readable Matrix Market file"),
+        ("%%MatrixMarket matrix coordinate real general\n9999999999999 9999999999999 0\n", "graph.mtx"),
+        ("%%MatrixMarket\n", "readable Matrix Market file"),
+    ],
+)
+def test_a_damaged_matrix_market_file_is_one_clear_error(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "graph.mtx").write_text(text)
+    with pytest.raises(InvalidFileError, match=message):
+        read_graph(tmp_path / "graph.mtx")
 
 
 def test_graphml_has_names_features_and_classes(tmp_path: Path) -> None:
@@ -150,7 +174,7 @@ def damaged_zip() -> bytes:
         (b"\x00\x01binary", "is no graph that can be read"),
         (b"%%MatrixMarket matrix coordinate real general\n2 3 1\n1 1 1\n", "an adjacency is square"),
         (b"%%MatrixMarket matrix array real general\n99999999 99999999\n1\n", "as no ordinary content does"),
-        (b"%%MatrixMarket matrix coordinate real general\n2 2 1\n9 9 1\n", "not a readable Matrix Market"),
+        (b"%%MatrixMarket matrix coordinate real general\n2 2 1\n9 9 1\n", "entries outside of 2 x 2"),
         (b"%%MatrixMarket matrix coordinate real general\n2 2 1\n1 2 -1\n", "negative, infinite"),
         (b"<?xml version='1.0'?><!DOCTYPE x [<!ENTITY a 'b'>]><graphml/>", "entities of its own"),
         (b"<?xml version='1.0'?><graphml><node></graphml>", "not a readable GraphML"),

@@ -65,7 +65,14 @@ def bytes_of(random: Random, content: bytes, other: bytes = b"") -> bytes:
 
 def json_of(random: Random, content: Any) -> Any:
     """A document with one to three of its values changed, removed, renamed, exchanged or nested."""
-    content, copied = json.loads(json.dumps(content)), lambda value: json.loads(json.dumps(value))
+
+    def copied(value: Any) -> Any:
+        try:
+            return json.loads(json.dumps(value))
+        except RecursionError:  # nested by an earlier change
+            return []
+
+    content = copied(content)
     for _ in range(random.choice((1, 1, 1, 2, 3))):
         places = _places(content)
         if not places:
