@@ -1,11 +1,15 @@
-"""What made a result: command, versions, machine and date, so that a committed figure can be traced."""
+"""What made a result: command, versions, commit, processor and date, so that a committed figure can be traced."""
 
 from __future__ import annotations
 
 import datetime
 import os
 import platform
+import subprocess
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+
+from pathlib import Path
 
 from condiff import __version__
 
@@ -22,7 +26,40 @@ def provenance(command: str) -> dict[str, str]:
         except PackageNotFoundError:  # installed without metadata, as from a source tree
             found[package] = "unknown"
     found["machine"] = f"{platform.machine()}, {os.cpu_count()} cores"
+    found["processor"] = _processor()
+    if commit := _commit():
+        found["commit"] = commit
     return found
+
+
+@cache
+def _processor() -> str:
+    """What the processor calls itself: another one rounds differently."""
+    about = Path("/proc/cpuinfo")
+    lines = about.read_text(errors="replace").splitlines() if about.is_file() else []
+    named = dict(reversed([line.split(":", 1) for line in lines if ":" in line]))
+    fields = {name.strip(): value.strip() for name, value in named.items()}
+    parts = [fields.get("model name", platform.processor() or "unknown")]
+    parts += [f"{name} {fields[key]}" for name, key in (("family", "cpu family"), ("model", "model")) if key in fields]
+    return ", ".join(parts)
+
+
+@cache
+def _commit() -> str:
+    """The commit of the source tree that this runs from, and whether it was changed since; empty if there is none."""
+    folder = Path(__file__).parents[1]
+
+    def git(*words: str) -> subprocess.CompletedProcess[str]:
+        call = ["git", "-C", str(folder), *words]
+        return subprocess.run(call, capture_output=True, text=True, timeout=10, check=False)
+
+    try:
+        if git("ls-files", "--error-unmatch", "__init__.py").returncode:
+            return ""
+        changed = " with changes" if git("diff", "--quiet", "HEAD", "--", ".").returncode else ""
+        return git("rev-parse", "--short=12", "HEAD").stdout.strip() + changed
+    except (OSError, subprocess.SubprocessError):  # no git here
+        return ""
 
 
 def provenance_line(command: str) -> str:
