@@ -8,7 +8,6 @@ import platform
 import subprocess
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-
 from pathlib import Path
 
 from condiff import __version__
