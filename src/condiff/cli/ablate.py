@@ -67,7 +67,7 @@ def command(
     node, work = Node(), []
     limits: dict[str, dict[str, float]] = {}
     for case, drawn in node.cases(options):
-        dataset = load(case.source)
+        dataset = load(*case.source)
         certificate = certify(Graph.of(dataset.adjacency).normalised(self_loops="add"))
         limits[dataset.name] = {
             "stable up to": certificate.stability_limit,

@@ -86,6 +86,15 @@ def random_splits(
     }
 
 
+def public_split(labels: NDArray[np.int64]) -> Split:
+    """The fixed split of Yang, Cohen and Salakhutdinov (ICML 2016), in the node order of Planetoid's files.
+
+    The first 20 nodes per class are for training, the next 500 for validation, and the last 1,000 for testing.
+    """
+    train = TRAIN_PER_CLASS * (int(labels.max()) + 1)
+    return Split(np.arange(train), np.arange(train, train + 500), np.flatnonzero(labels >= 0)[-1000:])
+
+
 def write_splits(path: Path, splits: dict[int, Split], dataset: str, labels: NDArray[np.int64]) -> None:
     """Write a data set's splits as one JSON file: every node of every part, and what :func:`read_splits` checks."""
     entries = {

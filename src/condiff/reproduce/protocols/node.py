@@ -25,16 +25,19 @@ from condiff.reproduce.baselines.node.problem import NodeProblem
 from condiff.reproduce.datasets.graphs import load_graph
 from condiff.reproduce.protocol import Case, Job, Options, Protocol, option
 from condiff.reproduce.protocols import PROTOCOLS
+from condiff.reproduce.published import published
 from condiff.reproduce.rows import Row
 from condiff.reproduce.runs import Condition, Run
 from condiff.reproduce.splits import (
     TRAIN_PER_CLASS,
     VALIDATION_PER_CLASS,
     Split,
+    public_split,
     random_splits,
     read_splits,
     write_splits,
 )
+from condiff.reproduce.summary import rows_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,11 +45,14 @@ if TYPE_CHECKING:
 
 #: Nodes and undirected edges of the largest components, as in the paper's table.
 SIZES = {"cora": (2485, 5069), "citeseer": (2120, 3679), "pubmed": (19717, 44324)}
+_PUBLIC = Condition(split="public")
 
 
 @lru_cache(maxsize=4)
-def load(source: str) -> NodeDataset:
-    """A citation graph by its name, or a user's graph by its path; its largest component, labelled or not."""
+def load(source: str, whole: bool = False) -> NodeDataset:
+    """A citation graph by its name, or a user's graph by its path; its largest component, labelled or not, or all."""
+    if whole:
+        return load_graph(source)
     dataset = _without_empty_classes(largest_component(load_graph(source)))
     if source in SIZES and not _is_published(dataset):
         raise InvalidInputError(
@@ -126,6 +132,9 @@ class NodeOptions(Options):
     inits: int = option(2, "Random initialisations of each split; 20 in the paper.", low=1)
     train_per_class: int = option(TRAIN_PER_CLASS, "Training nodes per class.", low=1)
     validation_per_class: int = option(VALIDATION_PER_CLASS, "Validation nodes per class.", low=1)
+    split: str = option(
+        "random", "random, or public: the fixed split of the citation graphs, all of their nodes.", metavar="KIND"
+    )
     import_splits: Path | None = option(None, "Take the splits of this file instead of drawing them.", metavar="FILE")
     export_splits: Path | None = option(None, "Write the splits, all node numbers of them, as JSON.", metavar="FILE")
 
@@ -133,6 +142,12 @@ class NodeOptions(Options):
         super().__post_init__()
         if named := [target for target in self.targets if target in PROTOCOLS]:
             raise InvalidInputError(f"{named[0]} is a benchmark of its own: condiff reproduce {named[0]} ...")
+        if self.split not in ("random", "public"):
+            raise InvalidInputError(f"--split must be random or public, not {self.split!r}")
+        if self.split == "public" and (other := next((each for each in self.targets if each not in SIZES), None)):
+            raise InvalidInputError(f"{other} has no public split, only {', '.join(SIZES)} have: leave out --split")
+        if self.split == "public" and (self.import_splits or self.export_splits):
+            raise InvalidInputError("the public split is fixed: leave out --import-splits and --export-splits")
         if (self.import_splits or self.export_splits) and len(self.targets) > 1:
             raise InvalidInputError("splits are of one graph: give one graph with --import-splits or --export-splits")
 
@@ -149,6 +164,7 @@ class Node(Protocol):
     examples = (
         "condiff reproduce node cora",
         "condiff reproduce node cora citeseer --method COIN,GCN,APPNP --splits 20 --inits 5",
+        "condiff reproduce node cora --split public --method all",
         "condiff reproduce node my_graph.npz --method all --train-per-class 5 --validation-per-class 5",
     )
     options = NodeOptions
@@ -157,6 +173,10 @@ class Node(Protocol):
 
     def cases(self, options: NodeOptions) -> Iterator[tuple[Case, dict[int, Split]]]:
         for target in options.targets:
+            if options.split == "public":
+                source = target, True
+                yield Case(target, _PUBLIC, _fingerprint(*source), source), {0: public_split(load(*source).labels)}
+                continue
             dataset = load(target)
             if options.import_splits:
                 splits = read_splits(options.import_splits, dataset.labels)
@@ -174,10 +194,10 @@ class Node(Protocol):
             yield from found.items()
 
     def problem(self, case: Case, seed: int, split: Split) -> NodeProblem:
-        return problem(load(case.source), split)
+        return problem(load(*case.source), split)
 
     def measure(self, job: Job, outcome: Outcome) -> dict[str, float]:
-        right = outcome.scores.argmax(-1).numpy() == load(job.case.source).labels
+        right = outcome.scores.argmax(-1).numpy() == load(*job.case.source).labels
         return {
             "accuracy": 100 * float(right[job.split.test].mean()),
             "validation_accuracy": 100 * float(right[job.split.validation].mean()),
@@ -218,10 +238,19 @@ class Node(Protocol):
                 )
         return found
 
+    def summarise(self, runs: Sequence[Run]) -> list[Row]:
+        """The common protocol is compared with the paper's table; the public split with what authors report of it."""
+        return [_as_reported(row) if row.condition == _PUBLIC else row for row in rows_of(runs)]
+
+    def published_as(self, dataset: str, condition: Condition) -> tuple[str, str | None] | None:
+        return None if condition == _PUBLIC else (dataset, None)
+
     def describe(self, dataset: str, condition: Condition) -> tuple[str, ...]:
         usual = {"train_per_class": TRAIN_PER_CLASS, "validation_per_class": VALIDATION_PER_CLASS}
         if dict(condition) in ({}, usual):
             sizes = ""
+        elif condition == _PUBLIC:
+            sizes = "public split"
         elif None in condition.values():
             sizes = "imported splits"
         else:
@@ -242,7 +271,12 @@ def case_of(source: str, split: Split) -> Case:
     dataset = load(source)
     train, validation = (_per_class(dataset, part) for part in (split.train, split.validation))
     condition = Condition(train_per_class=train, validation_per_class=validation)
-    return Case(dataset.name, condition, _fingerprint(source), source)
+    return Case(dataset.name, condition, _fingerprint(source), (source,))
+
+
+def _as_reported(row: Row) -> Row:
+    found = published(row.task, row.dataset, row.method, f"{row.metric}_reported_by_authors")
+    return replace(row, published=found.value, published_std=found.spread) if found else row
 
 
 def _chosen(runs: Sequence[Run]) -> str:
@@ -258,7 +292,7 @@ def _chosen(runs: Sequence[Run]) -> str:
 
 def _at_chance(own: Sequence[tuple[Job, Run]]) -> tuple[float, float] | None:
     """The accuracy at the validation nodes and that of a guess, in percent, where these cannot be told apart."""
-    labels = load(own[0][0].case.source).labels
+    labels = load(*own[0][0].case.source).labels
     counts = np.bincount(labels[own[0][0].split.validation])
     if counts.size == 0:
         return None
@@ -274,5 +308,5 @@ def _per_class(dataset: NodeDataset, nodes: NDArray[np.int64]) -> int | None:
 
 
 @lru_cache(maxsize=4)
-def _fingerprint(source: str) -> str:
-    return fingerprint(load(source))
+def _fingerprint(source: str, whole: bool = False) -> str:
+    return fingerprint(load(source, whole))
