@@ -8,6 +8,7 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,7 +21,8 @@ from condiff.reproduce.baselines.method import check_counts
 from condiff.reproduce.baselines.node.method import NodeMethod, Outcome
 from condiff.reproduce.baselines.node.problem import NodeProblem
 from condiff.reproduce.runs import NO_CONDITION, Condition
-from condiff.training import NODE, Problem, Training, fit
+from condiff.training import NODE, Fitted, Problem, Training, fit
+from condiff.uncertainty.calibration import apply_temperature, fit_temperature
 
 # The paper's Materials and Methods: the strength of a layer, and the weight decay where it is not 5e-4.
 _STRENGTH = {"cora": 0.35, "citeseer": 0.4, "pubmed": 0.3}
@@ -102,26 +104,29 @@ class CertifiedCOIN(COIN):
 
 
 class _Trial(NamedTuple):
-    """A fit with some settings: how the validation nodes judge it, what it answers, and what it cost."""
+    """A fit with some settings: its loss at the validation nodes, what it answers, and what it cost."""
 
-    accuracy: float
-    log_likelihood: float
+    loss: float
     scores: Tensor
     epochs: int
     chosen: dict[str, float]
 
-
-def _judged(trial: _Trial) -> tuple[float, float]:
-    return trial.accuracy, trial.log_likelihood
+    @classmethod
+    def of(cls, fitted: Fitted, known: Tensor, labels: Tensor, **chosen: float) -> _Trial:
+        """Judge a fit by its log loss once its probabilities are calibrated: how flat it left them is no merit."""
+        answers, codes = fitted.diffused[known].double().numpy(), labels.numpy()
+        temperature = fit_temperature(answers, codes, np.ones(len(codes)))
+        likely = apply_temperature(answers, temperature)[np.arange(len(codes)), codes]
+        return cls(float(-np.log(np.maximum(likely, 1e-12)).mean()), fitted.diffused, len(fitted.losses), chosen)
 
 
 @dataclass(frozen=True)
 class ChosenCOIN(NodeMethod):
     """COIN on a graph of one's own: validation nodes choose what the paper chose for each of its graphs.
 
-    First the weight decay, then the total time of the diffusion, by the validation nodes that come out right, and by
-    their likelihood where as many do. The strength of a layer is the positivity limit of the graph, in as many layers
-    as the time takes. What is given is not chosen.
+    First the weight decay, then the total time of the diffusion, by the log loss of the validation nodes after
+    calibration. The strength of a layer is at most the positivity limit of the graph, in as many layers as the time
+    takes. What is given is not chosen.
 
     Parameters
     ----------
@@ -163,9 +168,9 @@ class ChosenCOIN(NodeMethod):
         decays = _DECAYS if self.weight_decay is None else (self.weight_decay,)
         started = time.perf_counter()
         trials = [self._try(problem, operator, seed, first, decay) for decay in decays]
-        decay = max(trials, key=_judged).chosen["weight_decay"]
+        decay = min(trials, key=_loss).chosen["weight_decay"]
         trials += [self._try(problem, operator, seed, each, decay) for each in others]
-        best = max(trials, key=_judged)
+        best = min(trials, key=_loss)
         return Outcome(best.scores, sum(each.epochs for each in trials), time.perf_counter() - started, best.chosen)
 
     def _try(
@@ -191,8 +196,8 @@ class ChosenCOIN(NodeMethod):
                     settings=replace(self.training, weight_decay=decay),
                 )
             )
-            scores, labels = fitted.diffused, problem.labels[known]
-        accuracy = float((scores[known].argmax(-1) == labels).double().mean())
-        likely = float(scores[known, labels].clamp_min(1e-12).log().mean())
-        chosen = {"layers": float(layers), "strength": strength, "weight_decay": decay}
-        return _Trial(accuracy, likely, scores, len(fitted.losses), chosen)
+            return _Trial.of(fitted, known, problem.labels[known], layers=layers, strength=strength, weight_decay=decay)
+
+
+def _loss(trial: _Trial) -> float:
+    return trial.loss
