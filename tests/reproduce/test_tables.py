@@ -263,3 +263,7 @@ def test_many_different_numbers_of_runs_become_a_range() -> None:
         for each in paper_runs(["cora"], [name], splits=number, inits=1)
     ]
     assert lay_out(summarise(runs)).runs_text() == "1 to 8 runs"
+    text = markdown(summarise(runs))
+    assert "1 to 8" not in text
+    counts = text.split("The runs behind each mean, and its standard error:")[1]
+    assert "| MLP | 1 |" in counts and re.search(r"\| GCDE \| 8, ± \d+\.\d \|", counts)

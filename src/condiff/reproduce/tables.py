@@ -7,7 +7,7 @@ import io
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -88,6 +88,19 @@ class Grid:
 
     def runs_text(self) -> str:
         """Over how many runs the values are, with the exceptions to what most of them share."""
+        usual, exceptions = self._exceptions()
+        if self.is_uneven:
+            runs = [row.runs for row in self.cells.values()]
+            return f"{min(runs):,} to {max(runs):,} {next(iter(self.cells.values())).noun}s"
+        return "; ".join([usual, *(f"{', '.join(names)}: {text}" for text, names in exceptions.items())])
+
+    @property
+    def is_uneven(self) -> bool:
+        """Whether the numbers of runs differ too much for a sentence."""
+        return sum(map(len, self._exceptions()[1].values())) > _MOST_EXCEPTIONS
+
+    def _exceptions(self) -> tuple[str, dict[str, list[str]]]:
+        """The number of runs that most cells share, and which cells have another."""
         texts = {key: _runs_text(row) for key, row in self.cells.items()}
         usual = Counter(texts.values()).most_common(1)[0][0]
         exceptions: dict[str, list[str]] = defaultdict(list)
@@ -99,10 +112,7 @@ class Grid:
             for column, text in found.items():
                 exceptions[text].append(f"{line.label} on {column.title}")
         exceptions.pop(usual, None)
-        if sum(map(len, exceptions.values())) > _MOST_EXCEPTIONS:
-            runs = [row.runs for row in self.cells.values()]
-            return f"{min(runs):,} to {max(runs):,} {next(iter(self.cells.values())).noun}s"
-        return "; ".join([usual, *(f"{', '.join(names)}: {text}" for text, names in exceptions.items())])
+        return usual, exceptions
 
 
 def lay_out(rows: Sequence[Row]) -> Grid:
@@ -155,19 +165,32 @@ def _sections(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
 
 def _markdown(rows: Sequence[Row]) -> str:
     grid = lay_out(rows)
-    lines = [
+    about = f"mean ± {grid.spread_kind}" if grid.is_uneven else grid.about()
+    lines = [*_markdown_grid(grid, _cell_text), "", f"{_metric_text(grid)}: {about}."]
+    if any(row.published is not None for row in rows):
+        lines[-1] += " In brackets: the published value and the difference from it."
+    if grid.is_uneven:
+        lines[-1] += f" The {rows[0].noun}s behind each mean, and its standard error:"
+        lines += ["", *_markdown_grid(grid, _count_text)]
+    return "\n".join(lines)
+
+
+def _markdown_grid(grid: Grid, text: Callable[[Row | None], str]) -> list[str]:
+    return [
         _markdown_line(["method", *(column.title for column in grid.columns)]),
         "| --- |" + " ---: |" * len(grid.columns),
         *(
-            _markdown_line([line.label, *(_cell_text(grid.cell(line, column)) for column in grid.columns)])
+            _markdown_line([line.label, *(text(grid.cell(line, column)) for column in grid.columns)])
             for line in grid.lines
         ),
-        "",
-        f"{_metric_text(grid)}: {grid.about()}.",
     ]
-    if any(row.published is not None for row in rows):
-        lines[-1] += " In brackets: the published value and the difference from it."
-    return "\n".join(lines)
+
+
+def _count_text(row: Row | None) -> str:
+    if row is None:
+        return "-"
+    error = "" if row.stderr is None else f", ± {row.judged.text(row.stderr)}"
+    return f"{row.runs:,}{error}"
 
 
 def csv_text(rows: Sequence[Row]) -> str:
