@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from condiff.reproduce.protocols.node import Node, NodeOptions
 from condiff.reproduce.results import STORE, headline
 from condiff.reproduce.rows import Row
 from condiff.reproduce.store import Store
 from condiff.reproduce.tables import latex, markdown
+from condiff.reproduce.verification import Check, draw
 
 FOLDERS = sorted(path.parent for path in (Path(__file__).parents[2] / "results").glob(f"*/{STORE}"))
 
@@ -39,6 +41,16 @@ def test_a_folder_shows_its_store(folder: Path) -> None:
     text = (folder / "table.md").read_text()
     assert text.startswith(markdown(rows) + "\n\nMade by ")
     assert (folder / "table.tex").read_text().split("\n", 1)[1] == latex(rows)
+
+
+def test_cheap_runs_are_made_again(data_root: Path) -> None:
+    """What ``condiff reproduce ... --verify`` does, for methods whose answers no processor changes by much."""
+    cheap = "LabelPropagation,LabelSpreading"
+    jobs = Node().jobs(NodeOptions(targets=("cora", "citeseer"), method=cheap, splits=10, inits=2))
+    with Store.snapshot(next(folder for folder in FOLDERS if folder.name == "node") / STORE) as store:
+        for job in draw(jobs, store, 6):
+            [stored] = store.held([job.key])
+            assert Check(stored, job.run()).difference < 0.2, job.key
 
 
 def test_every_folder_with_runs_is_here() -> None:
