@@ -165,6 +165,20 @@ def forecast_markdown(forecasts: list[dict]) -> str:
     return "\n".join(lines)
 
 
+def reported_markdown(common: list[Row], public: list[Row], dataset: str) -> str:
+    """What authors report of their methods beside what is measured here, under both protocols."""
+    lines = ["| method | its authors report | public split | common protocol | public less common |"]
+    lines.append("| --- |" + " ---: |" * 4)
+    usual = {row.method: row for row in common if row.dataset == dataset}
+    for row in public:
+        if row.dataset == dataset and row.method in usual:
+            other = usual[row.method]
+            difference = row.judged.difference_text((row.mean or 0.0) - (other.mean or 0.0))
+            texts = (f"{each.text()} ({each.runs} runs)" for each in (row, other))
+            lines.append(f"| {row.method} | {row.published_text()} | {' | '.join(texts)} | {difference} |")
+    return "\n".join(lines)
+
+
 def fewshot_markdown(rows: list[Row], dataset: str, **condition: object) -> str:
     """The accuracy on the tasks of one set of images and backbone, a column for each kind of task."""
     found = by_size(rows, dataset, condition)
@@ -248,6 +262,8 @@ node = rows_of("node")
 shown = [row for row in node if row.method in ("MLP", "GCN", "APPNP", "GRAND", "Diff-ResNet", "COIN")]
 update("README.md", {"demo table": demo_markdown(demo), "node table": markdown(shown)})
 update("docs/citation-graphs.md", {"node table": markdown(node), "node methods": methods_markdown(node_methods)})
+reported = reported_markdown(node, rows_of("node-public"), "cora")
+update("docs/citation-graphs.md", {"reported table": reported})
 covid = rows_of("covid")
 for name, causal in (("covid table", False), ("covid causal table", True)):
     shown = [row for row in covid if row.condition == {"missing": 0.9, "causal": causal}]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.reproduce.made_up import run
 
 from condiff.errors import InvalidInputError, StepSizeWarning
 from condiff.readers.node import NodeDataset, undirected
@@ -241,3 +243,33 @@ def test_a_strength_past_a_limit_is_warned_of_where_it_was_asked_for(tmp_path: P
     save_npz_graph(small(60), path)
     with pytest.warns(StepSizeWarning, match="ring: strength 9 is past the stability limit"):
         node.Node().notes(node.NodeOptions(targets=(str(path),), changes=("COIN.strength=9.0",)))
+
+
+@pytest.mark.parametrize("name", ["cora", "citeseer", "pubmed"])
+def test_the_public_split(name: str, data_root: Path) -> None:
+    [(case, splits)] = node.Node().cases(node.NodeOptions(targets=(name,), split="public"))
+    labels = node.load(*case.source).labels
+    [split] = splits.values()
+    assert len(labels) == {"cora": 2708, "citeseer": 3327, "pubmed": 19717}[name]
+    assert (np.bincount(labels[split.train]) == 20).all()
+    assert (len(split.validation), len(split.test)) == (500, 1000) and (labels[split.test] >= 0).all()
+    assert not set(split.test) & {*split.train, *split.validation}
+    assert node.Node().describe(case.dataset, case.condition)[1] == "public split"
+
+
+def test_the_public_split_is_beside_what_authors_report() -> None:
+    runs = [run(dataset="cora", method="GAT", condition=Condition(split="public")), run(dataset="cora", method="GAT")]
+    assert [row.published for row in node.Node().summarise(runs)] == [83.0, 80.8]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"targets": ("cora",), "split": "mine"}, "must be random or public"),
+        ({"targets": ("mine.npz",), "split": "public"}, "mine.npz has no public split"),
+        ({"targets": ("cora",), "split": "public", "export_splits": Path("s.json")}, "the public split is fixed"),
+    ],
+)
+def test_what_has_no_public_split_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        node.NodeOptions(**options)
