@@ -21,6 +21,8 @@ _HELP = """Measure on this machine: speed, scale, and accuracy beside peers.
 
 [bold]condiff bench scale --points 62500 --products[/bold]
 
+[bold]condiff bench cluster --rows 100000 --workers 2[/bold]
+
 [bold]condiff bench tables --budget r20,5[/bold]
 
 [bold]condiff bench text --dataset ag_news --budget 1,5[/bold]
@@ -46,7 +48,7 @@ class _Group(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in ("-h", "--help", *self.list_commands(ctx)):
-            named = [arg for arg in args if arg in ("scale", *_benches())]
+            named = [arg for arg in args if arg in ("scale", "cluster", *_benches())]
             if named and any(not arg.startswith("-") for arg in args[: args.index(named[0])]):
                 raise InvalidInputError(f"{named[0]} is run by itself: leave out the other tasks")
             args = [_DEFAULT, *args]
@@ -106,7 +108,7 @@ def _speed(
     wanted = list(TASKS) if "all" in tasks else list(dict.fromkeys(tasks))
     for task in wanted:
         if task not in TASKS:
-            others = ("scale", *_benches())
+            others = ("scale", "cluster", *_benches())
             raise InvalidInputError(
                 f"unknown task {task!r}{did_you_mean(task, [*TASKS, *others])}: "
                 f"known are {', '.join(TASKS)}, and by themselves {', '.join(others)}"
@@ -188,6 +190,57 @@ def _scale(
     console.print(_scale_table(rows))
     for name, slope in exponents(rows).items():
         console.print(f"{name}: time grows as points to the power of {slope:.2f}", markup=False)
+
+
+@app.command("cluster")
+def _cluster(
+    rows: Annotated[list[int] | None, typer.Option(metavar="N", help="A number of rows; may be repeated.")] = None,
+    workers: Annotated[
+        list[int] | None, typer.Option(min=1, help="A number of workers; may be repeated. 1, 2 and 4 by default.")
+    ] = None,
+    memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory limit of a worker.")] = "1.5GB",
+    kill: Annotated[bool, typer.Option("--kill", help="End a worker in every stage by signal 9.")] = False,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Where the results are; what is there is kept.")] = Path(
+        "results/scale/cluster.json"
+    ),
+    json: Json = False,
+) -> None:
+    """Fit a table of made-up rows on workers of a Dask cluster, which are processes of this machine.
+
+    The rows lie in Parquet files, and their best possible accuracy is known. Up to 500,000 rows, one process without
+    workers is measured beside them. What the file already holds is not run again.
+
+    Example: [bold]condiff bench cluster --rows 100000 --workers 2[/bold]
+    """
+    from condiff.reproduce.bench.scale.cluster import run_cluster
+    from condiff.reproduce.bench.scale.points import CLASSES, LABELS_PER_CLASS
+
+    sizes = rows or [2_000_000]
+    if any(size < 2 * CLASSES * LABELS_PER_CLASS for size in sizes):
+        raise InvalidInputError(f"--rows must be at least {2 * CLASSES * LABELS_PER_CLASS:,}")
+    found = run_cluster(
+        out, rows=sizes, workers=workers or [1, 2, 4], memory=memory, kill=kill, command=typed(), report=note
+    )
+    if json:
+        print_json(found)
+        return
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in ("rows", "workers", "seconds", "processor", "memory of a worker", "moved", "accuracy", "best", "note"):
+        table.add_column(name, justify="left" if name == "note" else "right")
+    for row in found:
+        alone = not row["workers"]
+        table.add_row(
+            f"{row['rows']:,}",
+            "one process" if alone else str(row["workers"]),
+            f"{row['seconds']:.1f}",
+            f"{row['processor_seconds']:.1f}",
+            "-" if alone else f"{row['memory_bytes'] / 1e9:.2f} GB",
+            "-" if alone else f"{row['moved_bytes'] / 1e9:.2f} GB",
+            f"{100 * row['accuracy']:.2f} %",
+            f"{100 * row['best_accuracy']:.2f} %",
+            "" if alone else f"recall {100 * row['recall']:.1f} %, {len(row['killed'])} workers killed",
+        )
+    console.print(table)
 
 
 def _table(rows: list[dict[str, Any]], earlier: dict[str, float]) -> Table:

@@ -102,10 +102,25 @@ class Work:
 
 @dataclass(frozen=True)
 class Used:
-    """What a stage has cost: processor seconds of all items, seconds of the slowest, peak memory and bytes moved."""
+    """What a stage has cost.
+
+    Attributes
+    ----------
+    stage, items
+        Its name, and how many items it had.
+    elapsed
+        Seconds from the beginning of its first item to the end of its last.
+    seconds, slowest
+        Processor seconds of all items, and of the slowest.
+    memory
+        Most bytes of memory that a worker has had until its end.
+    moved
+        Bytes of arrays that were read and written.
+    """
 
     stage: str
     items: int
+    elapsed: float
     seconds: float
     slowest: float
     memory: int
@@ -206,6 +221,7 @@ def used(work: Work) -> list[Used]:
         Used(
             stage,
             len(marks),
+            max(mark["ended"] for mark in marks) - min(mark["began"] for mark in marks),
             sum(mark["seconds"] for mark in marks),
             max(mark["seconds"] for mark in marks),
             max(mark["memory"] for mark in marks),
@@ -221,16 +237,27 @@ def _do(folder: str, stage: str, function: Callable[..., Any], item: int, argume
     work = Work(Path(folder))
     with _alone:
         _use_threads()
-        started, moved = time.process_time(), Work.moved
+        began, started, moved = time.time(), time.process_time(), Work.moved
         value = function(work, item, *arguments)
         mark = {
             "value": value,
+            "began": began,
+            "ended": time.time(),
             "seconds": time.process_time() - started,
-            "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024),
+            "memory": _peak(),
             "moved": Work.moved - moved,
         }
     work.write_json(f"marks/{stage}/{item:06d}", mark)
     return item, json.loads(json.dumps(mark))  # as one who comes later will read it
+
+
+def _peak() -> int:
+    """The most bytes of memory that this process has had."""
+    status = Path("/proc/self/status")
+    if status.is_file():  # the resource module also counts what the process was that started this one
+        kilobytes = next(line.split()[1] for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return 1024 * int(kilobytes)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def _use_threads() -> None:
@@ -298,7 +325,7 @@ def crew(
             n_workers=number,
             threads_per_worker=1,
             memory_limit=memory,
-            dashboard_address=None,
+            dashboard_address=":0",
             silence_logs=logging.CRITICAL,
         ) as own,
         Client(own, set_as_default=False) as client,

@@ -31,6 +31,7 @@ from condiff.distributed import cells as graph
 from condiff.distributed import rows as reading
 from condiff.distributed.crew import Crew, Used, Work, crew, used
 from condiff.distributed.rows import Part, Reading, parts_of
+from condiff.distributed.table_cost import block_memory
 from condiff.encoders.table import EncodedTable
 from condiff.errors import InvalidFileError, InvalidInputError, MissingDependencyError
 from condiff.estimators import COINClassifier, COINRegressor, load
@@ -94,6 +95,8 @@ class TableFit:
         The base, and how it was diffused.
     recall
         Share of the true neighbours that was found, measured on a sample; 1 where there is no diffusion.
+    visited
+        Cells of the index that a query visits.
     cv_score
         Held-out accuracy or R^2; NaN where there were too few labels.
     certificate
@@ -120,6 +123,7 @@ class TableFit:
     layers: int
     strength: float
     recall: float
+    visited: int
     cv_score: float
     certificate: Certificate | None
     unreached: int
@@ -331,7 +335,8 @@ def _fit(job: _Job, how: Reading, sizes: Sizes, task: str, options: dict[str, An
     n_cells = job.once("cells", graph.learn_cells, n_parts, graph.number_of_cells(n_rows), how.seed)
     job.each("sort", graph.sort_by_cell, [(True,)] * n_parts)
     work.remove("encoded", "learnt", "targets", "some", "tally")
-    cells = _cut(job, sizes, 12 * width + 60 * pilot["n_neighbors"] + 24 * pilot["outputs"], n_rows, n_cells)
+    row_bytes = block_memory(width, pilot["n_neighbors"], pilot["outputs"], 1)
+    cells = _cut(job, sizes, row_bytes, n_rows, n_cells)
     nodes = job.each("collect", graph.collect, [(own, n_parts, "nodes", True) for own in cells])
     work.remove("sorted", "sorted_targets", "places", "sizes")
     where = (np.cumsum([0, *nodes]).tolist(), cells)
@@ -348,7 +353,7 @@ def _fit(job: _Job, how: Reading, sizes: Sizes, task: str, options: dict[str, An
     return {**pilot, **found, "rows": n_rows, "nodes": where[0][-1], "blocks": len(cells), "unreached": unreached}
 
 
-def _cut(job: _Job, sizes: Sizes, row_bytes: int, n_rows: int, n_cells: int) -> list[tuple[int, int]]:
+def _cut(job: _Job, sizes: Sizes, row_bytes: float, n_rows: int, n_cells: int) -> list[tuple[int, int]]:
     """Blocks as runs of cells; once cut they stay, because what was finished has their numbers."""
     if not job.work.path("cut.json").is_file():
         filled = np.zeros(n_cells, np.int64)

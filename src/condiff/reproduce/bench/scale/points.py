@@ -22,7 +22,7 @@ class Points:
     Attributes
     ----------
     x
-        (n, 64) in single precision.
+        (n, 64) in single precision, or with another number of columns.
     labels
         The class of every point.
     shown
@@ -42,8 +42,8 @@ class Points:
         return float((answers[hidden] == self.labels[hidden]).mean())
 
 
-def make_points(n: int, seed: int = 0) -> Points:
-    r"""Draw ``n`` points; the first ones are the same for every ``n``.
+def make_points(n: int, seed: int = 0, features: int = FEATURES) -> Points:
+    r"""Draw ``n`` points; the first ones are the same for every ``n`` with as many features, 64 by default.
 
     A point of the surface :math:`z \in R^6` comes from one of 30 Gaussian clusters of unit variance, three per class,
     and is carried into 64 dimensions by :math:`x = Q (0.3 z, \sin(B z + b))` with orthonormal Q. The map is one-to-one,
@@ -52,10 +52,10 @@ def make_points(n: int, seed: int = 0) -> Points:
     rng = np.random.default_rng([seed, 0])
     centres = rng.normal(size=(CLASSES * _CLUSTERS, _DIMENSION))
     centres *= _RADIUS / np.linalg.norm(centres, axis=1, keepdims=True)
-    waves = FEATURES - _DIMENSION
+    waves = features - _DIMENSION
     bends, phases = rng.normal(size=(_DIMENSION, waves)) * _BEND, rng.uniform(0, 2 * np.pi, waves)
-    rotation = np.linalg.qr(rng.normal(size=(FEATURES, FEATURES)))[0]
-    x, labels = np.empty((n, FEATURES), np.float32), np.empty(n, np.int64)
+    rotation = np.linalg.qr(rng.normal(size=(features, features)))[0]
+    x, labels = np.empty((n, features), np.float32), np.empty(n, np.int64)
     best = np.empty(n, np.int64)
     for start in range(0, n, _BLOCK):
         here = slice(start, min(start + _BLOCK, n))
