@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from condiff.diffusion import Euler
+from condiff.diffusion import Chebyshev, Euler
 from condiff.graph import Graph, SparseLaplacian, steps
 from condiff.graph.steps import euler_layers, runs_compiled
 
@@ -54,6 +54,21 @@ def test_a_single_product_is_the_plain_one(monkeypatch: pytest.MonkeyPatch, colu
     torch.testing.assert_close(operator(u), expected)
     torch.testing.assert_close(steps.product(operator, u), expected)
     assert torch.equal(u, before)
+
+
+@pytest.mark.parametrize("columns", [8, 32, 50, 70])
+@pytest.mark.parametrize("time", [0.1, 3.0, 40.0])
+def test_a_chebyshev_series_is_the_plain_one(monkeypatch: pytest.MonkeyPatch, columns: int, time: float) -> None:
+    operator = operator_of(90)
+    u = torch.randn(90, columns, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    before, expected = u.clone(), Chebyshev()(operator, u, time, 1)
+    monkeypatch.setattr(steps, "COMPILED_FROM", 1)
+    monkeypatch.setattr(steps, "_PRODUCT_FROM", 1)
+    torch.testing.assert_close(Chebyshev()(operator, u, time, 1), expected)
+    assert torch.equal(u, before)
+    # A gradient takes the plain way.
+    u.requires_grad_()
+    assert Chebyshev()(operator, u, time, 1).requires_grad
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

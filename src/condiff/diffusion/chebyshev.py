@@ -12,7 +12,7 @@ from torch import Tensor
 
 from condiff.diffusion.solver import Solver
 from condiff.errors import InvalidInputError
-from condiff.graph import Laplacian
+from condiff.graph import Laplacian, steps
 
 
 class Chebyshev(Solver):
@@ -71,6 +71,8 @@ def chebyshev_coefficients(function: Callable[[Tensor], Tensor], bound: float, d
 def chebyshev_series(laplacian: Laplacian, u: Tensor, coefficients: Tensor, bound: float) -> Tensor:
     """``sum_k c_k T_k(2 L / bound - I) u``, of degree 1 at least: one product per degree."""
     coefficients = coefficients.to(u)
+    if u.ndim == 2 and not coefficients.requires_grad and steps.multiplies_compiled(laplacian, u):
+        return steps.chebyshev_series(laplacian, u, coefficients, bound)
     previous, current = u, (2.0 / bound) * laplacian(u) - u
     total = coefficients[0] * previous + coefficients[1] * current
     for coefficient in coefficients[2:]:

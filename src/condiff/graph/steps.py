@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import torch
@@ -40,8 +40,8 @@ def runs_compiled(operator: Laplacian, u: Tensor) -> bool:
     )
 
 
-def multiplies_compiled(operator: SparseLaplacian, u: Tensor) -> bool:
-    """Whether a single product should take the compiled loops."""
+def multiplies_compiled(operator: Laplacian, u: Tensor) -> TypeGuard[SparseLaplacian]:
+    """Whether products with a matrix, one at a time, should take the compiled loops."""
     return operator.n_nodes > _PRODUCT_FROM and u.shape[1] >= _NARROWEST and runs_compiled(operator, u)
 
 
@@ -91,6 +91,25 @@ def _layers(operator: SparseLaplacian, u: Tensor, kept: Tensor, strength: float,
     return out
 
 
+def chebyshev_series(operator: SparseLaplacian, u: Tensor, coefficients: Tensor, bound: float) -> Tensor:
+    r""":math:`\sum_k c_k T_k(2 L / b - I) u` of degree 1 at least: each degree is one pass over ``u`` and the sum."""
+    from condiff.kernels.diffusion import chebyshev_rows
+
+    kind = operator.weights.detach().numpy().dtype.type
+    width = -(-u.shape[1] // _LANE) * _LANE
+    before = torch.zeros(u.shape[0], width, dtype=u.dtype)
+    before[:, : u.shape[1]] = u.detach()
+    with ThreadPoolExecutor(torch.get_num_threads()) as pool:
+        now = (2.0 / bound) * product(operator, before) - before
+        total = coefficients[0] * before + coefficients[1] * now
+        kept = ((4.0 / bound) * operator.degree - 2.0).numpy()
+        for share in coefficients[2:].tolist():
+            factors = kept, kind(-4.0 / bound), kind(share)
+            _share(pool, operator, chebyshev_rows, *factors, now.numpy(), before.numpy(), total.numpy())
+            before, now = now, before
+    return total[:, : u.shape[1]]
+
+
 def _run(
     pool: ThreadPoolExecutor,
     operator: SparseLaplacian,
@@ -102,19 +121,23 @@ def _run(
     """All layers of one block of columns, from one buffer to the other and back."""
     from condiff.kernels.diffusion import euler_rows
 
+    step = kept.dtype.type(strength)
+    for layer in range(layers):
+        source, target = (buffers[(layer + side) % 2].numpy() for side in (0, 1))
+        _share(pool, operator, euler_rows, kept, step, source, target)
+
+
+def _share(pool: ThreadPoolExecutor, operator: SparseLaplacian, kernel: Callable[..., None], *arguments: Any) -> None:
+    """All rows of a product, some for each thread."""
     starts, columns, weights = (
         each.detach().numpy() for each in (operator.crow_indices, operator.col_indices, operator.weights)
     )
     # More parts than threads: rows whose neighbours lie far apart take longer.
     shares = np.linspace(0, starts[-1], 8 * torch.get_num_threads() + 1)
     bounds = np.searchsorted(starts, shares[1:-1]).tolist()
-    parts = list(zip([0, *bounds], [*bounds, operator.n_nodes], strict=True))
-    step = weights.dtype.type(strength)
-    for layer in range(layers):
-        source, target = (buffers[(layer + side) % 2].numpy() for side in (0, 1))
-        work = partial(_rows, euler_rows, starts, columns, weights, kept, step, source, target)
-        for _ in pool.map(work, parts):
-            pass
+    parts = zip([0, *bounds], [*bounds, operator.n_nodes], strict=True)
+    for _ in pool.map(partial(_rows, kernel, starts, columns, weights, *arguments), parts):
+        pass
 
 
 def _rows(kernel: Callable[..., None], *arguments: Any) -> None:

@@ -49,3 +49,32 @@ def euler_rows(
             store_lane(out, row, 2, sum_2)
         if lanes > 3:
             store_lane(out, row, 3, sum_3)
+
+
+@compiled("int64, int64, int32[1], int32[1], number[1], number[1], number, number, number[2], number[2], number[2]")
+def chebyshev_rows(
+    first: int,
+    last: int,
+    starts: Any,
+    columns: Any,
+    weights: Any,
+    kept: Any,
+    scale: Any,
+    share: Any,
+    u: Any,
+    before: Any,
+    total: Any,
+) -> None:
+    """Rows of the recurrence ``before <- kept * u + scale * W u - before``, then ``total += share * before``.
+
+    A row of ``before`` is needed by nobody else, so that the new one takes its place.
+    """
+    end = starts[starts.shape[0] - 1] - 1
+    for row in range(first, last):
+        for lane in range(u.shape[1] // LANE):
+            found = plus_scaled(scaled(load_lane(u, row, lane), kept[row]), -1.0, load_lane(before, row, lane))
+            for entry in range(starts[row], starts[row + 1]):
+                prefetch_lane(u, columns[min(entry + _AHEAD, end)], lane)
+                found = plus_scaled(found, scale * weights[entry], load_lane(u, columns[entry], lane))
+            store_lane(before, row, lane, found)
+            store_lane(total, row, lane, plus_scaled(load_lane(total, row, lane), share, found))

@@ -24,8 +24,8 @@ from condiff.graph import Graph, PointGraph
 from condiff.reproduce.bench.scale.points import CLASSES, Points, make_points
 
 Answers = NDArray[np.int64]
-#: As many neighbours and as long a diffusion as the fits have.
-N_NEIGHBORS, BANDWIDTH_RANK, LAYERS = 12, 6, 20
+#: As many neighbours as the fits have.
+N_NEIGHBORS, BANDWIDTH_RANK = 12, 6
 # Points outside the graph that are answered after the fit.
 _NEW = 10_000
 
@@ -33,9 +33,7 @@ _NEW = 10_000
 def coin(points: Points) -> dict[str, Any]:
     """Neighbours, graph, fit and answers for new points, each with its time."""
     seconds: dict[str, float] = {}
-    model = estimators.COINClassifier(
-        base="residual", layers=LAYERS, n_neighbors=N_NEIGHBORS, bandwidth_rank=BANDWIDTH_RANK
-    )
+    model = estimators.COINClassifier(base="residual", n_neighbors=N_NEIGHBORS, bandwidth_rank=BANDWIDTH_RANK)
     fresh = make_points(len(points.x) + _NEW)
     new_x, new_labels = fresh.x[-_NEW:].copy(), fresh.labels[-_NEW:]
     del fresh
