@@ -171,3 +171,22 @@ def test_it_is_accessible(open_page: Open, file: Path, accessible: Callable[[Any
     settle(page)
     page.click("summary")
     accessible(page)
+
+
+def test_held_points_are_saved(open_page: Open, file: Path, moons: Scene, tmp_path: Path) -> None:
+    page = open_page(file)
+    settle(page)
+    assert page.is_disabled("#save")
+    page.focus("#stage")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("1")
+    [(point, code)] = settle(page)["held"].items()
+    with page.expect_download() as started:
+        page.click("#save")
+    started.value.save_as(tmp_path / "labels.csv")
+    lines = (tmp_path / "labels.csv").read_text().splitlines()
+    assert moons.rows is not None
+    assert lines == [
+        "row,point,label",
+        f'{moons.rows[int(point)] + 1},"point {int(point) + 1}","{moons.classes[code]}"',
+    ]

@@ -87,9 +87,11 @@ def test_a_table_of_the_users(tmp_path: Path) -> None:
     assert scene.classes == ("a", "b", "c")
     assert scene.truth is None
     assert scene.names is not None
-    assert sorted(scene.names) == sorted(f"p{i}" for i in range(90))
+    assert sorted(name.partition(": x ")[0] for name in scene.names) == sorted(f"p{i}" for i in range(90))
     # Two columns are the plane, up to their standardisation.
-    order = [int(name[1:]) for name in scene.names]
+    order = [int(name.partition(":")[0][1:]) for name in scene.names]
+    assert scene.rows is not None
+    assert order == list(scene.rows)
     assert abs(np.corrcoef(scene.positions[:, 0], X[order, 0])[0, 1]) > 0.999
 
 

@@ -59,7 +59,7 @@ def command(
         if not isinstance(model, COINClassifier):
             raise InvalidInputError(f"{path} predicts values; the explorer shows classes")
         known = model.metadata_ if isinstance(model.metadata_, dict) else {}
-        names = shown_names(known.get("ids"), known.get("texts"))
+        names = shown_names(known.get("ids"), known.get("texts"), known.get("cells"))
         images = known.get("pictures")
         pictures = [str(each) for each in images] if isinstance(images, list) else None
         scene = scene_of_model(model, path.resolve().name, names=names, pictures=pictures, layout=how)

@@ -33,8 +33,8 @@ from condiff.readers.columns import Columns, as_columns, as_frame, is_cell
 SCHEMA = "condiff.columns/2"
 # Parameters that name columns.
 _NAMES = ("drop", "keep", "categorical", "text", "image")
-# Rows whose texts and pictures are kept for pages, and letters of a text.
-_MOST_TEXTS, _MOST_PICTURES, _MOST_LETTERS = 20_000, 2_000, 140
+# Rows whose texts and pictures are kept for pages, letters of a text, and cells of a row that has neither.
+_MOST_TEXTS, _MOST_PICTURES, _MOST_LETTERS, _MOST_CELLS = 20_000, 2_000, 140, 4
 # Cells of a result above which it is in single precision, and above which it is sparse where that is smaller.
 _LARGE, _LARGEST = 1 << 25, MAX_CELLS
 
@@ -339,7 +339,7 @@ def rows_for(model: Any, table: Any) -> Any:
 def row_looks(table: Columns, columns: Iterable[LearnedColumn]) -> dict[str, list[str]]:
     """What pages show of rows: the beginnings of their texts, and small pictures of their images as addresses of data.
 
-    There are none for more rows than a page shows.
+    Of rows that have neither, the first cells. There are none for more rows than a page shows.
     """
     found: dict[str, list[str]] = {}
     used = list(columns)
@@ -354,6 +354,10 @@ def row_looks(table: Columns, columns: Iterable[LearnedColumn]) -> dict[str, lis
         folder = folder_of(table.source)
         files = table.column(images[0]).words().tolist()
         found["pictures"] = [thumbnail(folder / file) if file else "" for file in files]
+    others = [column.name for column in used if not isinstance(column, DroppedColumn)][:_MOST_CELLS]
+    if others and not texts and not images and table.n_rows <= _MOST_TEXTS:
+        words = [[f"{name} {word}" if word else "" for word in table.column(name).words().tolist()] for name in others]
+        found["cells"] = [_beginning(" · ".join(filter(None, row))) for row in zip(*words, strict=True)]
     return found
 
 

@@ -80,16 +80,18 @@ class _ModelReport:
             Section("A map of the points", [self.map()]),
             Section("What the diffusion changed", self.changes()),
             Section("What to label next", self.suggestions()),
+            *([Section("Labels that look wrong", self.issues())] if self.colours else []),
             Section("The diffusion and its certificate", self.certificate()),
             Section("How it was made", self.made()),
         ]
         return Report(self.name, "A classifier" if self.colours else "A regressor", lede, self.cards(), sections)
 
     def point(self, row: int) -> Point:
-        """The row's text or picture where it has one; its id, or its number from 1."""
+        """The row's text or picture where it has one; its id, or its number from 1, and its first cells."""
         named = _entry(self.ids, row)
         text = _entry(self.metadata.get("texts"), row)
         name = named if named and not (text and named == str(row + 1)) else ("" if text else f"row {row + 1}")
+        text = text or _entry(self.metadata.get("cells"), row)
         picture = _entry(self.metadata.get("pictures"), row)
         shown = picture if picture.startswith("data:image/jpeg;base64,") else ""
         return Point(": ".join(filter(None, [name, text])), shown)
@@ -166,7 +168,12 @@ class _ModelReport:
         changes, total = self.found.changes(_CHANGES), self.found.n_changed
         if not changes:
             return [Text("The diffusion changed no answer: the network alone says the same.")]
-        columns = [Column("point", "text"), Column("network alone", "text"), Column("after diffusion", "text")]
+        columns = [
+            Column("point", "text"),
+            Column("given label", "text"),
+            Column("network alone", "text"),
+            Column("after diffusion", "text"),
+        ]
         if self.colours:
             like = "Part of the answer that came from points which the network gives that class"
             columns += [Column("gained", about="Rise of the new class's output"), Column("from its like", about=like)]
@@ -195,7 +202,9 @@ class _ModelReport:
             )
             for each in change.neighbours
         ]
-        cells = [Cell(self.point(change.row)), Cell(self.answer(change.before)), Cell(self.answer(change.after))]
+        given = self.found.label[int(self.found.record.node_of_row[change.row])]
+        cells = [Cell(self.point(change.row)), Cell("" if given is None else self.answer(given))]
+        cells += [Cell(self.answer(change.before)), Cell(self.answer(change.after))]
         cells.append(Cell(f"{change.size:.3g}", change.size))
         if change.received is not None:
             cells.append(_percent(change.received))
@@ -227,6 +236,32 @@ class _ModelReport:
         if it.unreached:
             why = f"stands for {it.unreached:,} points without a label in reach"
         return [*cells, _percent(it.reach), Cell(why)]
+
+    def issues(self) -> list[Block]:
+        issues = self.found.label_issues()
+        if not issues:
+            return [Text("None: no held-out answer speaks against a given label, or too few could be held out.")]
+        columns = [
+            Column("point", "text"),
+            Column("given label", "text"),
+            Column("probability", about="By a model that had not seen the label"),
+            Column("answer", "text"),
+            Column("probability of that"),
+            Column("among neighbours", about="Probability of the label on average over the neighbours"),
+        ]
+        rows = [
+            [
+                Cell(self.point(it.row)),
+                Cell(self.answer(it.label)),
+                _percent(it.probability),
+                Cell(self.answer(it.answer)),
+                _percent(it.answer_probability),
+                _percent(it.neighbours),
+            ]
+            for it in issues[:_SUGGESTIONS]
+        ]
+        explained = "Each label was judged by a model that had not seen it and by its neighbours; the worst come first."
+        return [Text(explained), Table(f"{len(rows)} of {len(issues)} given labels.", columns, rows)]
 
     def certificate(self) -> list[Block]:
         model, certificate = self.model, self.model.certificate_

@@ -57,6 +57,8 @@ class Scene:
         Class codes that the network was trained on and, where it is known, of everything; -1 for none.
     names, pictures
         What the points are called, and what they look like, as addresses of data.
+    rows
+        Their rows in the table, from 0; of equal rows the first.
     layers, strength
         The diffusion that the network was trained with.
     certificate
@@ -75,6 +77,7 @@ class Scene:
     strength: float
     certificate: Certificate
     pictures: tuple[str, ...] | None = None
+    rows: tuple[int, ...] | None = None
 
     @property
     def n_points(self) -> int:
@@ -109,6 +112,7 @@ class Scene:
             "colours": class_colours(len(self.classes)),
             "names": None if self.names is None else list(self.names),
             "pictures": None if self.pictures is None else list(self.pictures),
+            "rows": None if self.rows is None else list(self.rows),
             "layers": self.layers,
             "strength": self.strength,
             "positivity": _finite(self.certificate.positivity_limit),
@@ -174,6 +178,7 @@ def scene_of_model(
         strength=model.strength_,
         certificate=model.certificate_,
         pictures=None if pictures is None else tuple(pictures[row] for row in found.row.tolist()),
+        rows=tuple(found.row.tolist()),
     )
 
 
@@ -231,15 +236,20 @@ def table_scene(path: Path, target: str, *, layout: Layout = "auto", seed: int =
     model = COINClassifier(base="residual", random_state=seed).fit(X, codes)
     model.classes_ = np.array([str(label) for label in classes], dtype=object)
     looks = row_looks(table, encoder.columns_) if table.matrix is None else {}
-    names = shown_names(row_names(table, table.id_column([target])), looks.get("texts"))
+    names = shown_names(row_names(table, table.id_column([target])), looks.get("texts"), looks.get("cells"))
     places = _embedding(path, table.n_rows) if path.suffix.lower() == ".npz" else None
     pictures = looks.get("pictures")
     return scene_of_model(model, path.name, names=names, pictures=pictures, layout=layout, positions=places)
 
 
-def shown_names(ids: Any, texts: Any) -> list[str] | None:
-    """What points are called: their ids, their texts, or both; numbers alone say nothing beside a text."""
+def shown_names(ids: Any, texts: Any, cells: Any = None) -> list[str] | None:
+    """What points are called: their ids, their texts, or both; numbers alone say nothing beside a text.
+
+    Points without texts have their first cells behind their ids or numbers.
+    """
     names = [str(name) for name in ids] if isinstance(ids, list) else None
+    if isinstance(cells, list) and names is not None and not isinstance(texts, list):
+        return [f"{name}: {cell}" if cell else name for name, cell in zip(names, map(str, cells), strict=False)]
     if not isinstance(texts, list):
         return names
     if names is None or names == [str(number) for number in range(1, len(names) + 1)]:

@@ -117,7 +117,7 @@
     $("strength").value = Math.round((1000 * wanted.strength) / strongest);
     $("strength").setAttribute("aria-valuetext", wanted.strength.toPrecision(3));
     write("held-count", flow.held.size ? `${flow.held.size} held` : "none held");
-    $("release").disabled = !flow.held.size;
+    $("release").disabled = $("save").disabled = !flow.held.size;
   }
 
   // ---- the loop: at most a few milliseconds of layers a frame, so that the page stays quick at any size ---------------
@@ -207,6 +207,17 @@
     controls();
     ask();
     canvas.focus();
+  });
+
+  // Text that a spreadsheet would run as a formula gets a ' before it, as in every other table that is written.
+  const cell = (text) => `"${text.replace(/^(?=[=+\-@\t\r].)/, "'").replaceAll('"', '""')}"`;
+  $("save").addEventListener("click", () => {
+    const lines = [...flow.held].map(([i, code]) => `${(data.rows ? data.rows[i] : i) + 1},${cell(name(i))},${cell(data.classes[code])}`);
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([["row,point,label", ...lines, ""].join("\n")], { type: "text/csv" }));
+    link.download = "labels.csv";
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   });
 
   canvas.addEventListener("pointermove", (event) => {
