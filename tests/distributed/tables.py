@@ -42,4 +42,4 @@ def alone(frame: pd.DataFrame, target: str, model: Path, **options: object) -> C
     """The fit of one process, with the encoder of a model that was fitted on a cluster."""
     rows = EncodedTable(as_columns(frame.drop(columns=target)), load(model).encoder_)
     kind = COINRegressor if frame[target].dtype.kind == "f" else COINClassifier
-    return kind(base="blend", graph="knn", **options).fit(rows, frame[target].to_numpy())
+    return kind(**{"base": "blend", "graph": "knn", **options}).fit(rows, frame[target].to_numpy())

@@ -18,6 +18,7 @@ from condiff.distributed.tables import Sizes, fit_table
 from distributed import Client
 
 SIZES = Sizes(part_rows=5000, block_rows=4000, pilot_rows=3000)
+BLEND = {"base": "blend", "layers": 4}
 STAGES = ("gather", "encode", "sort", "collect", "base", "neighbours", "join", "normalise", "layer-0002", "answers")
 
 
@@ -44,7 +45,7 @@ def test_killed_workers_and_a_lost_scheduler_change_nothing(tmp_path):
     source = write(make(20_000, labels=60)[0], tmp_path / "source", 4, 2500)
     model = tmp_path / "model"
     with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
-        whole = fit_table(source, "kind", model, cluster=client, sizes=SIZES, layers=4)
+        whole = fit_table(source, "kind", model, cluster=client, sizes=SIZES, **BLEND)
     (tmp_path / "cluster").mkdir()
     with running(tmp_path / "cluster") as cluster:
         workers = [cluster.add_worker(), cluster.add_worker()]
@@ -54,16 +55,16 @@ def test_killed_workers_and_a_lost_scheduler_change_nothing(tmp_path):
             workers.append(cluster.add_worker())
 
         threads = [when_begun(tmp_path / "other.work", stage, replace) for stage in STAGES]
-        found = fit_table(source, "kind", tmp_path / "other", cluster=cluster.address, sizes=SIZES, layers=4)
+        found = fit_table(source, "kind", tmp_path / "other", cluster=cluster.address, sizes=SIZES, **BLEND)
         for thread in threads:
             thread.join()
         assert np.array_equal(answers(found.model), answers(whole.model))
         thread = when_begun(tmp_path / "third.work", "collect", cluster.processes[0].kill)
         with pytest.raises(ClusterLostError, match=r"the scheduler is gone.*the same command continues there"):
-            fit_table(source, "kind", tmp_path / "third", cluster=cluster.address, sizes=SIZES, layers=4)
+            fit_table(source, "kind", tmp_path / "third", cluster=cluster.address, sizes=SIZES, **BLEND)
         thread.join()
     said = []
     with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
-        found = fit_table(source, "kind", tmp_path / "third", cluster=client, sizes=SIZES, layers=4, report=said.append)
+        found = fit_table(source, "kind", tmp_path / "third", cluster=client, sizes=SIZES, report=said.append, **BLEND)
     assert said[0].startswith("continuing in ") and not any(line.startswith(("gather", "encode")) for line in said)
     assert np.array_equal(answers(found.model), answers(whole.model))

@@ -24,6 +24,7 @@ from condiff.errors import InvalidFileError, InvalidInputError, WriteError
 from distributed import Client, KilledWorker
 
 SMALL = Sizes(part_rows=100, block_rows=100, recall=1.0)
+BLEND = {"base": "blend", "layers": 4}
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,7 @@ def fitted(client, tmp_path_factory):
     folder = tmp_path_factory.mktemp("fitted")
     frame, _ = make(420)
     source = write(frame, folder / "source")
-    return frame, source, fit_table(source, "kind", folder / "model", cluster=client, sizes=SMALL, layers=4)
+    return frame, source, fit_table(source, "kind", folder / "model", cluster=client, sizes=SMALL, **BLEND)
 
 
 def chances(folder):
@@ -86,11 +87,25 @@ def test_values_too(client, tmp_path):
     frame["kind"] = np.where(frame["kind"].notna(), truth + 0.25 * frame["x3"], np.nan)
     source = write(frame, tmp_path / "source")
     sizes = Sizes(part_rows=100, block_rows=150, recall=1.0)
-    found = fit_table(source, "kind", tmp_path / "model", cluster=client, sizes=sizes, layers=4)
+    found = fit_table(source, "kind", tmp_path / "model", cluster=client, sizes=sizes, **BLEND)
     single = alone(frame, "kind", found.model, layers=4)
     answers = pq.read_table(found.model / "answers").to_pandas()["value"]
     assert found.task == "regression" and found.cv_score == pytest.approx(single.cv_score_)
     np.testing.assert_allclose(answers, single.transduction_, atol=1e-4)
+
+
+def test_networks_are_diffused_until_as_much_freedom_is_left(client, tmp_path):
+    frame, _ = make(420)
+    source = write(frame, tmp_path / "source")
+    network = {"base": "residual", "epochs": 20, "n_inits": 1, "folds": 0}
+    found = fit_table(source, "kind", tmp_path / "given", cluster=client, sizes=SMALL, layers=5, **network)
+    single = alone(frame, "kind", found.model, layers=5, **network)
+    np.testing.assert_allclose(chances(found.model / "answers"), single.predict_proba(frame), atol=1e-4)
+    found = fit_table(source, "kind", tmp_path / "auto", cluster=client, sizes=SMALL, **network)
+    single = alone(frame, "kind", found.model, **network)
+    assert found.layers * found.strength == pytest.approx(single.diffusion_time_, rel=0.3)  # from a few random signs
+    assert found.strength <= found.certificate.positivity_limit
+    assert (chances(found.model / "answers").argmax(axis=1) == single.predict_proba(frame).argmax(axis=1)).mean() > 0.97
 
 
 def test_counts_and_spreads_are_those_of_all_rows(client, tmp_path):
@@ -125,13 +140,13 @@ def test_what_is_finished_is_not_done_again(fitted, client, tmp_path, monkeypatc
 
     monkeypatch.setattr(cells, "diffuse", full)
     with pytest.raises(WriteError, match=r"stage 'layer-0003': .*No space left.*the same command continues"):
-        fit_table(source, "kind", tmp_path / "model", cluster=client, sizes=SMALL, layers=4)
+        fit_table(source, "kind", tmp_path / "model", cluster=client, sizes=SMALL, **BLEND)
     marks = {path: path.stat().st_mtime_ns for path in (tmp_path / "model.work/marks").rglob("*.json")}
     monkeypatch.setattr(cells, "diffuse", real)
     for function in ("gather_some", "encode"):
         monkeypatch.setattr(rows, function, None)  # nothing calls them again
     said = []
-    found = fit_table(source, "kind", tmp_path / "model", cluster=client, sizes=SMALL, layers=4, report=said.append)
+    found = fit_table(source, "kind", tmp_path / "model", cluster=client, sizes=SMALL, report=said.append, **BLEND)
     assert len(marks) > 60 and said[0].startswith("continuing in ")
     assert np.array_equal(chances(found.model / "answers"), chances(whole.model / "answers"))
 
@@ -150,7 +165,7 @@ def test_a_dask_data_frame(fitted, client, tmp_path):
     frames = pytest.importorskip("dask.dataframe")
     frame, _, whole = fitted
     source = frames.from_pandas(frame, npartitions=3, sort=False)
-    found = fit_table(source, "kind", tmp_path / "model", cluster=client, sizes=SMALL, layers=4)
+    found = fit_table(source, "kind", tmp_path / "model", cluster=client, sizes=SMALL, **BLEND)
     np.testing.assert_allclose(chances(found.model / "answers"), chances(whole.model / "answers"), atol=1e-5)
 
 
@@ -166,7 +181,7 @@ def test_bad_input_is_said_in_one_line(fitted, client, tmp_path):
         (mixed, "kind", {}, "have different columns"),
         (source, "kin", {}, "no target column 'kin'.*did you mean 'kind'"),
         (nothing, "kind", {}, "is empty in every row"),
-        (source, "kind", {"base": "residual"}, "needs all rows in one place"),
+        (source, "kind", {"graph": "leaves"}, "needs all rows in one place"),
         (source, "kind", {"class_prior": {"a": 1, "z": 1}, "layers": 4}, "there is no class 'z'"),
     ):
         with pytest.raises((InvalidInputError, InvalidFileError), match=message):
@@ -202,7 +217,9 @@ def test_the_commands(fitted, client, tmp_path, monkeypatch):
     run = CliRunner().invoke
     model, out = str(tmp_path / "model"), str(tmp_path / "out")
     shared = ["--workers", "2", "--json"]
-    done = run(app, ["fit", str(source), "--target", "kind", "--out", model, "--layers", "4", *shared])
+    done = run(
+        app, ["fit", str(source), "--target", "kind", "--out", model, "--layers", "4", "--base", "blend", *shared]
+    )
     assert done.exit_code == 0, done.output
     summary = json.loads(done.stdout)[0]
     assert summary["rows"] == 420 and summary["layers"] == 4 and summary["certificate"]["positivity_limit"] > 0

@@ -199,6 +199,7 @@ def _cluster(
         list[int] | None, typer.Option(min=1, help="A number of workers; may be repeated. 1, 2 and 4 by default.")
     ] = None,
     memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory limit of a worker.")] = "1.5GB",
+    base: Annotated[str, typer.Option(metavar="NAME", help="What is diffused: auto, residual or blend.")] = "auto",
     kill: Annotated[bool, typer.Option("--kill", help="End a worker in every stage by signal 9.")] = False,
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where the results are; what is there is kept.")] = Path(
         "results/scale/cluster.json"
@@ -219,7 +220,14 @@ def _cluster(
     if any(size < 2 * CLASSES * LABELS_PER_CLASS for size in sizes):
         raise InvalidInputError(f"--rows must be at least {2 * CLASSES * LABELS_PER_CLASS:,}")
     found = run_cluster(
-        out, rows=sizes, workers=workers or [1, 2, 4], memory=memory, kill=kill, command=typed(), report=note
+        out,
+        rows=sizes,
+        workers=workers or [1, 2, 4],
+        memory=memory,
+        base=base,
+        kill=kill,
+        command=typed(),
+        report=note,
     )
     if json:
         print_json(found)

@@ -381,15 +381,24 @@ def reached_components(facts: Sequence[dict[str, Any]]) -> Ids:
     return np.asarray(names[np.isin(whole, whole[place[pairs.size :]])])
 
 
-def diffuse(work: Work, item: int, where: Where, layer: int, strength: float) -> None:
-    """One explicit layer, ``u - strength * L u``, at the rows of a block."""
+def diffuse(work: Work, item: int, where: Where, layer: int, strength: float, name: str = "u") -> float:
+    """One explicit layer, ``u - strength * L u``, at the rows of a block; returns the sum of their squares."""
     everywhere = Nodes(work, where)
     matrix, ids = _load_rows(work, item, "weights")
-    before = f"u{layer - 1:04d}"
+    before = f"{name}{layer - 1:04d}"
     u = work.load(f"{before}/{item:06d}")
     around = everywhere.pick(before, ids)
     kept = (1.0 - strength * work.load(f"graph/sums/{item:06d}")).astype(np.float32)
-    work.save(f"u{layer:04d}/{item:06d}", kept[:, None] * u + np.float32(strength) * (matrix @ around))
+    u = kept[:, None] * u + np.float32(strength) * (matrix @ around)
+    work.save(f"{name}{layer:04d}/{item:06d}", u)
+    return float((u.astype(np.float64) ** 2).sum())
+
+
+def draw_signs(work: Work, item: int, number: int, seed: int) -> None:
+    """Random signs at the nodes of a block, to measure the heat trace with."""
+    rows = len(work.load(f"nodes/degree/{item:06d}"))
+    signs = np.random.default_rng([seed, 3, item]).integers(0, 2, (rows, number))
+    work.save(f"z0000/{item:06d}", (2 * signs - 1).astype(np.float32))
 
 
 # ---- new rows -----------------------------------------------------------------------------------------------------

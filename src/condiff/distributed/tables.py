@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from condiff.bases.classical import Inputs, Labelled
-from condiff.diffusion import Certificate
+from condiff.diffusion import Certificate, diffusion_time
 from condiff.diffusion.readout import ReadOut
 from condiff.distributed import cells as graph
 from condiff.distributed import rows as reading
@@ -49,6 +49,8 @@ _READ = 1000
 # Share of a worker's memory that a block may take.
 _SHARE = 0.35
 _FEWEST_ROWS, _MOST_BLOCKS = 65_536, 256
+# Random signs that measure how much a diffusion has smoothed, and the most layers that they are followed for.
+_PROBES, _MOST_LAYERS = 8, 500
 
 
 @dataclass(frozen=True)
@@ -215,7 +217,7 @@ def fit_table(
         Takes lines of progress.
     options
         Parameters of :class:`condiff.COINClassifier` or :class:`condiff.COINRegressor`; weights and sizes of classes by
-        their names. The base is fitted on the labels alone and diffused over nearest neighbours.
+        their names. The base is fitted on the gathered rows and diffused over nearest neighbours of all rows.
     """
     started = time.monotonic()
     out = Path(out)
@@ -341,10 +343,11 @@ def _fit(job: _Job, how: Reading, sizes: Sizes, task: str, options: dict[str, An
     work.remove("sorted", "sorted_targets", "places", "sizes")
     where = (np.cumsum([0, *nodes]).tolist(), cells)
     before = job.each("base", apply_base, [()] * len(cells))
-    found: dict[str, Any] = {"strength": 0.0, "recall": 1.0, "visited": 0, "edges": 0, "border": 0.0, "largest": 0.0}
+    found: dict[str, Any] = {"recall": 1.0, "visited": 0, "edges": 0, "border": 0.0, "largest": 0.0}
     if pilot["layers"]:
-        found |= _join(job, where, pilot, sizes.recall, options.get("strength", "auto"))
-        _diffuse(job, where, pilot["layers"], found["strength"])
+        found |= _join(job, where, pilot, sizes.recall)
+        pilot |= _steps(job, where, pilot, found["largest"], options)
+        _diffuse(job, where, pilot["layers"], pilot["strength"])
     after = job.each("spread", look, [(where[0], pilot["layers"])] * len(cells))
     read = _read_out(work, before, after)
     unreached = sum(job.each("read", read_nodes, [(read, pilot["layers"])] * len(cells)))
@@ -365,7 +368,7 @@ def _cut(job: _Job, sizes: Sizes, row_bytes: float, n_rows: int, n_cells: int) -
     return [(int(first), int(last)) for first, last in job.work.read_json("cut")]
 
 
-def _join(job: _Job, where: graph.Where, pilot: dict[str, Any], recall: float, strength: Any) -> dict[str, Any]:
+def _join(job: _Job, where: graph.Where, pilot: dict[str, Any], recall: float) -> dict[str, Any]:
     """Make the graph."""
     starts, cells = where
     k = min(pilot["n_neighbors"], starts[-1])
@@ -384,10 +387,54 @@ def _join(job: _Job, where: graph.Where, pilot: dict[str, Any], recall: float, s
     return {
         **visits,
         "largest": largest,
-        "strength": 0.5 / (largest or 1.0) if strength == "auto" else float(strength),
         "edges": entries // 2,
         "border": sum(each["outside"] for each in whole) / max(1, entries),
     }
+
+
+def _steps(
+    job: _Job, where: graph.Where, pilot: dict[str, Any], largest: float, options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Layers and strength on the whole graph.
+
+    A base that was fitted on the labels alone is diffused by as many half steps as the pilot's. A network is diffused
+    until as many degrees of freedom are left as on one machine, or for the share of that time that the pilot chose.
+    """
+    limit, given = 1.0 / (largest or 1.0), options.get("strength", "auto")
+    if pilot["share"] is None:
+        return {"strength": 0.5 * limit if given == "auto" else float(given)}
+    if options.get("layers", "auto") != "auto":
+        return {"strength": limit if given == "auto" else float(given)}
+    time = pilot["share"] * _time(job, where, pilot["freedom"], limit)
+    layers = max(1, math.ceil(time / (limit if given == "auto" else float(given)) - 1e-9))
+    choice = f"{pilot['choice']} of the pilot, {layers} layers over all rows"
+    return {"layers": layers, "strength": time / layers if given == "auto" else float(given), "choice": choice}
+
+
+def _time(job: _Job, where: graph.Where, freedom: float, step: float) -> float:
+    """The time at which so many degrees of freedom are left, as :func:`condiff.diffusion_time` has it.
+
+    The heat trace at time t is the mean square of random signs that were diffused for half of it.
+    """
+    n_blocks = len(where[1])
+    job.each("signs", graph.draw_signs, [(_PROBES, 0)] * n_blocks)
+    passed = [(0.0, float(where[0][-1]))]
+    for layer in range(1, _MOST_LAYERS + 1):
+        squares = job.each(f"trace-{layer:04d}", graph.diffuse, [(where, layer, step, "z")] * n_blocks)
+        job.work.remove(f"z{layer - 1:04d}")
+        time, left = 2 * layer * step, sum(squares) / _PROBES
+        if left <= freedom:
+            before, above = passed[-1]
+            time = before + math.log(above / freedom) / math.log(above / left) * (time - before)
+            break
+        passed.append((time, left))
+        # Parts that exchange no heat keep the trace up: it has come to rest where ten times as long changes little.
+        early = passed[len(passed) // 10]
+        if early[0] >= step and left > 0.9 * early[1]:
+            time = early[0]
+            break
+    job.work.remove(f"z{layer:04d}")
+    return time
 
 
 def _diffuse(job: _Job, where: graph.Where, layers: int, strength: float, follow: bool = False) -> None:
@@ -480,7 +527,7 @@ def fit_pilot(work: Work, item: int, how: Reading, options: dict[str, Any]) -> d
     classes, encoder = labels["classes"], reading.encoder_in(work)
     targets = reading.targets_of(table.column(how.target).words(), labels)
     kind = COINClassifier if classes else COINRegressor
-    given = {"base": "blend", "graph": "knn", **_by_code(options, labels)}
+    given = {**_by_code(options, labels), "graph": "knn"}
     model = kind(**given).fit(
         EncodedTable(table, encoder), np.nan_to_num(targets, nan=-1).astype(int) if classes else targets
     )
@@ -495,13 +542,24 @@ def fit_pilot(work: Work, item: int, how: Reading, options: dict[str, Any]) -> d
         "task": labels["task"],
         "labelled": labels["labelled"],
         "choice": str(model.choice_),
-        "layers": model.layers_,
+        **_chosen_time(model),
         "outputs": model.record_.output.shape[1],
         "n_neighbors": model.n_neighbors,
         "bandwidth_rank": model.bandwidth_rank,
         "cv_score": None if np.isnan(model.cv_score_) else model.cv_score_,
         "columns": columns,
     }
+
+
+def _chosen_time(model: Any) -> dict[str, Any]:
+    """The pilot's layers; for a network also the degrees of freedom to leave, and the share of that time it chose."""
+    found = {"layers": model.layers_, "strength": model.strength_, "freedom": None, "share": None}
+    if model.readout_ is None:
+        classes = model.record_.output.shape[1] if hasattr(model, "classes_") else 1
+        freedom = math.sqrt(classes * len(np.unique(model.record_.nodes)))
+        longest = diffusion_time(model.graph_, freedom)
+        found |= {"freedom": freedom, "share": min(1.0, model.diffusion_time_ / longest) if longest else 1.0}
+    return found
 
 
 def _by_code(options: dict[str, Any], labels: dict[str, Any]) -> dict[str, Any]:
@@ -651,7 +709,7 @@ def _check_options(task: str, options: Mapping[str, Any]) -> None:
         raise InvalidInputError(f"task must be auto, classification or regression, not {task!r}")
     if importlib.util.find_spec("faiss") is None:
         raise MissingDependencyError("a graph on a cluster needs faiss: pip install 'condiff[knn]'")
-    for name, allowed in (("base", ("auto", "blend")), ("graph", ("auto", "knn")), ("quota", ("soft",))):
+    for name, allowed in (("graph", ("auto", "knn")), ("quota", ("soft",))):
         if options.get(name, allowed[0]) not in allowed:
             raise InvalidInputError(
                 f"{name}={options[name]!r} needs all rows in one place; on a cluster {name} is {allowed[-1]!r}"

@@ -24,12 +24,12 @@ def test_points_lie_in_files_with_empty_targets(tmp_path):
 def test_what_the_file_holds_is_not_run_again(tmp_path, monkeypatch):
     ran = []
 
-    def measured(size, workers, memory, kill, report):
+    def measured(size, workers, memory, base, kill, report):
         ran.append((size, workers, kill))
         return {"accuracy": 0.9}
 
     monkeypatch.setattr(cluster, "_measured", measured)
-    shared = {"memory": "1GB", "command": "condiff bench cluster", "report": print}
+    shared = {"memory": "1GB", "base": "auto", "command": "condiff bench cluster", "report": print}
     out = tmp_path / "cluster.json"
     cluster.run_cluster(out, rows=[2000], workers=[1], kill=False, **shared)
     cluster.run_cluster(out, rows=[2000, 1_000_000], workers=[1, 2], kill=False, **shared)

@@ -33,6 +33,7 @@ FEATURES = 32
 #: Rows up to which one process is measured beside them.
 MOST_ALONE = 500_000
 _FILE_ROWS = 250_000
+_SAID = ("seconds", "choice", "nodes", "edges", "blocks", "border", "layers", "recall", "visited", "cv_score")
 _TARGET = "kind"
 
 
@@ -56,6 +57,7 @@ def run_cluster(
     rows: Sequence[int],
     workers: Sequence[int],
     memory: str,
+    base: str,
     kill: bool,
     command: str,
     report: Callable[[str], None],
@@ -68,6 +70,8 @@ def run_cluster(
         A JSON file with one row for each size and number of workers; no workers is one process without Dask.
     rows, workers, memory
         Sizes, numbers of workers, and the memory limit of each.
+    base
+        What is diffused, as the estimators' parameter has it.
     kill
         End a worker in every stage.
     command
@@ -77,36 +81,41 @@ def run_cluster(
     wanted = []
     for size in rows:
         for number in ([0] if size <= MOST_ALONE and not kill else []) + list(workers):
-            key = {"rows": size, "workers": number, "memory": memory if number else None, "kill": kill and number > 0}
+            key = {"rows": size, "workers": number, "base": base, "memory": memory if number else None}
+            key |= {"kill": kill and number > 0}
             row = next((each for each in done if key.items() <= each.items()), None)
             if row is None:
                 report(f"{size:,} rows, {number} workers: running")
-                row = key | _measured(size, number, memory, kill, report) | {"made": provenance(command)}
+                row = key | _measured(size, number, memory, base, kill, report) | {"made": provenance(command)}
                 done.append(row)
                 write_text(out, json.dumps(done, indent=2) + "\n")
             wanted.append(row)
     return wanted
 
 
-def _measured(size: int, workers: int, memory: str, kill: bool, report: Callable[[str], None]) -> dict[str, Any]:
+def _measured(
+    size: int, workers: int, memory: str, base: str, kill: bool, report: Callable[[str], None]
+) -> dict[str, Any]:
     points = make_points(size, features=FEATURES)
-    facts = {"best_accuracy": points.best_accuracy}
+    facts: dict[str, Any] = {"best_accuracy": points.best_accuracy}
     if not workers:
         started, spent = time.monotonic(), time.process_time()
-        model = COINClassifier(base="blend", graph="knn", scaling="standard").fit(points.x, points.shown)
+        model = COINClassifier(base=base, graph="knn", scaling="standard").fit(points.x, points.shown)
+        facts |= {"layers": model.layers_, "choice": str(model.choice_)}
         used = {"seconds": time.monotonic() - started, "processor_seconds": time.process_time() - spent}
         return facts | used | {"accuracy": points.accuracy(model.transduction_), "cv_score": model.cv_score_}
     with tempfile.TemporaryDirectory(prefix="condiff-cluster-") as place:
         source = write_parquet(points, Path(place) / "source")
         model_folder = Path(place) / "model"
         with crew(workers=workers, memory=memory) as team, _killer(team.client, model_folder, kill) as killed:
-            found = fit_table(source, _TARGET, model_folder, cluster=team.client, report=report)
+            found = fit_table(source, _TARGET, model_folder, cluster=team.client, report=report, base=base)
         answers = _labels(model_folder / ANSWERS)
         stages = [asdict(each) for each in found.stages]
         facts |= {
             name: value
             for name, value in found.to_dict().items()
-            if name in ("seconds", "nodes", "edges", "blocks", "border", "layers", "recall", "visited", "cv_score")
+            if name
+            in ("seconds", "choice", "nodes", "edges", "blocks", "border", "layers", "recall", "visited", "cv_score")
         }
         return facts | {
             "processor_seconds": sum(each["seconds"] for each in stages),
