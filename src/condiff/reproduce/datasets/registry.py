@@ -18,6 +18,7 @@ ADDRESSES: dict[str, str] = {
     "planetoid": f"{_GITHUB}/kimiyoung/planetoid/master/data",
     "covid": f"{_GITHUB}/benedekrozemberczki/pytorch_geometric_temporal"
     "/97a3678567651ff183d11ad48699fbc4f3cfde81/dataset",
+    "heterophilous": f"{_GITHUB}/yandex-research/heterophilous-graphs/main/data",
     "prostate/splits": f"{_GITHUB}/shwangtangjun/COIN/57a368da144cc56676339607b37f63f9563630fc/prostrate/splits",
 }
 
@@ -158,6 +159,13 @@ DATASETS: dict[str, Dataset] = {
             "the public training and test files; draws from GitHub jwcalder/GraphLearning, folder LabelPermutations",
             "images: CC BY-SA 3.0; draws: MIT, with their repository",
             (_starting("mnist/"),),
+        ),
+        Dataset(
+            "heterophilous",
+            "Texas, Cornell, Wisconsin, Chameleon, Squirrel, Minesweeper, Tolokers: graphs whose neighbours disagree",
+            "GitHub yandex-research/heterophilous-graphs, folder data",
+            "MIT, with its repository",
+            (_starting("heterophilous/"),),
         ),
     )
 }

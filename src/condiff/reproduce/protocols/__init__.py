@@ -20,9 +20,10 @@ PROTOCOLS = {
     "coverage": "condiff.reproduce.protocols.coverage:Coverage",
     "labelling": "condiff.reproduce.protocols.labelling:Labelling",
     "forecast": "condiff.reproduce.protocols.forecast:Forecast",
+    "beyond": "condiff.reproduce.protocols.beyond:Beyond",
 }
 #: Those that are not the paper's, and so commands of ``condiff bench`` rather than of ``condiff reproduce``.
-BENCHES = ("tables", "text", "low-labels", "coverage", "labelling", "forecast")
+BENCHES = ("tables", "text", "low-labels", "coverage", "labelling", "forecast", "beyond")
 
 
 @cache

@@ -1,0 +1,73 @@
+"""COIN with the resolvent against its equation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from condiff.errors import InvalidInputError
+from condiff.reproduce.baselines.beyond.resolvent import ResolventCOIN, of_length_one
+from condiff.reproduce.baselines.node.problem import NodeProblem
+
+
+def resolvent(problem: NodeProblem, teleport: float) -> np.ndarray:
+    looped = problem.graph.weights.toarray() + np.eye(problem.n_nodes)
+    walk = looped / np.sqrt(np.outer(looped.sum(1), looped.sum(1)))
+    return teleport * np.linalg.inv(np.eye(problem.n_nodes) - (1 - teleport) * walk)
+
+
+def test_many_steps_reach_the_resolvent(tiny_problem: NodeProblem) -> None:
+    network = ResolventCOIN(steps=300).network(tiny_problem)
+    network.eval()
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.normal_(generator=torch.Generator().manual_seed(0))
+    weight, bias = (parameter.detach().double().numpy() for parameter in network.parameters())
+    base = np.exp(of_length_one(tiny_problem.features) @ weight + bias)
+    u = resolvent(tiny_problem, 0.1) @ (base / base.sum(1, keepdims=True))
+    expected = u / u.sum(1, keepdims=True)
+    np.testing.assert_allclose(network().exp(), expected, rtol=1e-4)
+    # The rows that training uses are those of all nodes.
+    np.testing.assert_allclose(network.at(tiny_problem.train).detach().exp(), expected[tiny_problem.train], rtol=1e-4)
+
+
+def test_nodes_are_left_out_in_training_only(tiny_problem: NodeProblem) -> None:
+    network = ResolventCOIN().network(tiny_problem)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.normal_(generator=torch.Generator().manual_seed(0))
+    network.train()
+    drawn = [network.at(tiny_problem.train) for _ in range(2)]
+    assert not torch.equal(*drawn)
+    assert all(torch.allclose(each.exp().sum(-1), torch.ones(4)) for each in drawn)
+    network.eval()
+    torch.testing.assert_close(network.at(tiny_problem.train), network.at(tiny_problem.train), rtol=0, atol=0)
+
+
+def test_the_same_seed_gives_the_same_bytes_and_rings_are_told_apart(tiny_problem: NodeProblem) -> None:
+    one, two = (ResolventCOIN().solve(tiny_problem, 3) for _ in range(2))
+    assert torch.equal(one.scores, two.scores)
+    assert one.scores.argmax(-1).tolist() == [0] * 6 + [1] * 6
+
+
+def test_uneven_training_nodes_leave_the_output_as_it_is(tiny_problem: NodeProblem) -> None:
+    uneven = replace(tiny_problem, train=tiny_problem.train[:3])
+    plain, corrected = (ResolventCOIN(shares=shares).solve(uneven, 0).scores for shares in (False, True))
+    assert torch.equal(plain, corrected)
+    assert not torch.equal(*(ResolventCOIN(shares=shares).solve(tiny_problem, 0).scores for shares in (False, True)))
+
+
+def test_a_row_without_features_stays_zero(tiny_problem: NodeProblem) -> None:
+    features = tiny_problem.features.tolil()
+    features[5] = 0.0
+    scaled = of_length_one(features.tocsr()).toarray()
+    np.testing.assert_allclose(np.linalg.norm(scaled, axis=1), [1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 1])
+
+
+@pytest.mark.parametrize("settings", [{"teleport": 0.0}, {"steps": 0}, {"node_dropout": 1.0}])
+def test_settings_out_of_range_are_refused(settings: dict[str, float]) -> None:
+    with pytest.raises(InvalidInputError, match=next(iter(settings))):
+        ResolventCOIN(**settings)  # type: ignore[arg-type]
