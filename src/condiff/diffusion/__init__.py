@@ -6,6 +6,7 @@ from condiff.diffusion.euler import Euler
 from condiff.diffusion.exact import Exact
 from condiff.diffusion.implicit import Implicit
 from condiff.diffusion.layer import SOLVERS, Diffusion
+from condiff.diffusion.learned import GraphMixture, LearnedDiffusion, LearnedWeights, SignedLaplacian
 from condiff.diffusion.power import Power
 from condiff.diffusion.solver import Solver
 from condiff.diffusion.stability import Certificate, certify
@@ -18,8 +19,12 @@ __all__ = [
     "Diffusion",
     "Euler",
     "Exact",
+    "GraphMixture",
     "Implicit",
+    "LearnedDiffusion",
+    "LearnedWeights",
     "Power",
+    "SignedLaplacian",
     "Solver",
     "certify",
     "diffuse_held",

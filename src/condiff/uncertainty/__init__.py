@@ -6,6 +6,7 @@ from condiff.uncertainty.conformal import Promise
 from condiff.uncertainty.inspection import Change, Inspection, LabelIssue, Neighbour, Suggestion
 from condiff.uncertainty.record import FitRecord
 from condiff.uncertainty.reliability import Reliability, reliability, reliability_per_class
+from condiff.uncertainty.shares import class_shares, with_shares
 from condiff.uncertainty.suggest import STRATEGIES, Situation, suggest
 
 __all__ = [
@@ -21,8 +22,10 @@ __all__ = [
     "Suggestion",
     "apply_temperature",
     "carried",
+    "class_shares",
     "fit_temperature",
     "reliability",
     "reliability_per_class",
     "suggest",
+    "with_shares",
 ]

@@ -8,13 +8,10 @@ from pathlib import Path
 from condiff.errors import InvalidInputError, did_you_mean
 from condiff.readers.graph_file import KINDS, read_graph
 from condiff.readers.node import NodeDataset
-from condiff.reproduce.datasets import heterophilous, planetoid
+from condiff.reproduce.datasets import planetoid
 
 #: The graphs that have a name, and what loads each: a new one is one file with its loader and one line here.
-GRAPHS: dict[str, Callable[[str], NodeDataset]] = {
-    **dict.fromkeys(planetoid.NAMES, planetoid.load),
-    **dict.fromkeys(heterophilous.NAMES, heterophilous.load),
-}
+GRAPHS: dict[str, Callable[[str], NodeDataset]] = dict.fromkeys(planetoid.NAMES, planetoid.load)
 
 
 def load_graph(source: str, *, needs_features: bool = True) -> NodeDataset:

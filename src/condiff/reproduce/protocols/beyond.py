@@ -5,21 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from condiff.errors import InvalidInputError
 from condiff.readers.node import NodeDataset
+from condiff.reproduce import figures
 from condiff.reproduce.baselines.node.method import Outcome
 from condiff.reproduce.baselines.node.problem import NodeProblem
 from condiff.reproduce.datasets import heterophilous
 from condiff.reproduce.pairs import paired, pairs_markdown
 from condiff.reproduce.protocol import Case, Job, Options, option
 from condiff.reproduce.protocols import node
+from condiff.reproduce.rows import Row
 from condiff.reproduce.runs import Condition, Run
 from condiff.reproduce.splits import TRAIN_PER_CLASS, VALIDATION_PER_CLASS, Split, random_splits
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 #: What others are compared with, split by split.
 DEFAULT = "COIN-resolvent"
@@ -81,6 +86,7 @@ class Beyond(node.Node):
     examples = (
         "condiff bench beyond cora citeseer pubmed --method COIN-resolvent,COIN-shares --splits 20",
         "condiff bench beyond texas squirrel --labels published --method MLP,GCN,COIN-adaptive",
+        "condiff bench beyond cora --method COIN-resolvent --set shares=false --splits 20",
     )
     options = BeyondOptions  # type: ignore[assignment]
     baselines = "condiff.reproduce.baselines.beyond"
@@ -113,6 +119,9 @@ class Beyond(node.Node):
 
     def published_as(self, dataset: str, condition: Condition) -> tuple[str, str | None] | None:
         return None
+
+    def pictures(self, jobs: Sequence[Job], runs: Sequence[Run], rows: Sequence[Row]) -> dict[str, Figure]:
+        return {"accuracy.png": figures.draw_intervals(rows)}
 
     def texts(self, runs: Sequence[Run]) -> dict[str, str]:
         """How far the default is ahead of every other method, for each graph and kind of labels."""

@@ -10,6 +10,11 @@ from condiff.reproduce.baselines.registry import Registry
 METHODS: dict[str, tuple[str, str]] = {
     "COIN-resolvent": ("resolvent", "ResolventCOIN"),
     "COIN-shares": ("shares", "SharesCOIN"),
+    "COIN-adaptive": ("adaptive", "AdaptiveCOIN"),
+    "GRAND-random": ("grand_random", "GRANDRandom"),
+    "GPRGNN": ("gprgnn", "GPRGNN"),
+    "FAGCN": ("fagcn", "FAGCN"),
+    "GCNII": ("gcnii", "GCNII"),
 }
 
 REGISTRY: Registry[NodeMethod] = Registry(

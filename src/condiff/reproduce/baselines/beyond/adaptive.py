@@ -1,0 +1,105 @@
+"""COIN that measures whether neighbours agree, and diffuses, follows their features, or leaves the base alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+
+from condiff.reproduce.baselines.beyond.resolvent import ResolventCOIN
+from condiff.reproduce.baselines.node.method import NodeMethod, Outcome
+from condiff.reproduce.baselines.node.mlp import MLP
+from condiff.reproduce.baselines.node.problem import NodeProblem
+
+
+@dataclass(frozen=True)
+class Homophily:
+    """How often neighbours agree, as far as labels are known.
+
+    Attributes
+    ----------
+    edges
+        Edges between two labelled nodes.
+    agreeing
+        The share of them whose ends have the same class; NaN without such edges.
+    by_chance
+        What that share would be if edges did not care about classes.
+    """
+
+    edges: int
+    agreeing: float
+    by_chance: float
+
+    @property
+    def adjusted(self) -> float:
+        """0 where edges do not care about classes, 1 where they join none but equals; NaN where nothing is known."""
+        return (self.agreeing - self.by_chance) / (1 - self.by_chance) if self.by_chance < 1 else float("nan")
+
+    def __str__(self) -> str:
+        if not self.edges:
+            return "no edge joins two labelled nodes"
+        return f"{self.agreeing:.0%} of {self.edges} labelled edges join equals ({self.by_chance:.0%} by chance)"
+
+
+def homophily(problem: NodeProblem) -> Homophily:
+    """Measure agreement along the edges between training and validation nodes."""
+    labels = problem.labels.numpy()
+    rows, columns = sp.triu(problem.graph.weights, 1).nonzero()
+    known = (labels[rows] >= 0) & (labels[columns] >= 0)
+    ends = np.stack([labels[rows[known]], labels[columns[known]]])
+    if not known.any():
+        return Homophily(0, float("nan"), 0.0)
+    shares = np.bincount(ends.ravel(), minlength=problem.n_classes) / ends.size
+    return Homophily(int(known.sum()), float((ends[0] == ends[1]).mean()), float((shares**2).sum()))
+
+
+@dataclass(frozen=True)
+class AdaptiveCOIN(NodeMethod):
+    r"""Three answers to whether neighbours agree, one of which is given.
+
+    - ``diffuse``: neighbours agree, :class:`~condiff.reproduce.baselines.beyond.resolvent.ResolventCOIN`;
+    - ``follow``: neighbours matter, whatever they have: a perceptron on :math:`(X, \bar A X, \bar A^2 X)` with the mean
+      over neighbours :math:`\bar A`, whose weights give every hop its own sign;
+    - ``alone``: the base, a perceptron on :math:`X`.
+
+    Where the labelled nodes' edges say clearly that neighbours agree, no more is tried. Else the answer that is right
+    most often on the validation nodes is given, and of equals the last in this list: a diffusion must earn its place.
+
+    Parameters
+    ----------
+    certain
+        Adjusted homophily above which only the diffusion is tried.
+    edges
+        How many labelled edges must say so.
+    """
+
+    certain: float = 0.5
+    edges: int = 20
+
+    def candidates(self, problem: NodeProblem) -> dict[str, tuple[NodeMethod, NodeProblem]]:
+        """What is tried on a graph, each with the features it reads."""
+        measured = homophily(problem)
+        diffuse: dict[str, tuple[NodeMethod, NodeProblem]] = {"diffuse": (ResolventCOIN(), problem)}
+        if measured.edges >= self.edges and measured.adjusted > self.certain:
+            return diffuse
+        return {**diffuse, "follow": (MLP(), with_neighbours(problem)), "alone": (MLP(), problem)}
+
+    def solve(self, problem: NodeProblem, seed: int) -> Outcome:
+        held_out = problem.labels[problem.validation]
+        outcomes = [method.solve(seen, seed) for method, seen in self.candidates(problem).values()]
+        right = [int((each.scores[problem.validation].argmax(-1) == held_out).sum()) for each in outcomes]
+        best = max(range(len(outcomes)), key=lambda index: (right[index], index))
+        return Outcome(
+            torch.as_tensor(outcomes[best].scores),
+            sum(each.epochs for each in outcomes),
+            sum(each.seconds for each in outcomes),
+        )
+
+
+def with_neighbours(problem: NodeProblem) -> NodeProblem:
+    """The problem with the mean features of neighbours, and of their neighbours, beside every node's own."""
+    mean = problem.graph.normalised("random_walk", self_loops="remove").weights
+    first = sp.csr_array(mean @ problem.features)
+    return replace(problem, features=sp.csr_array(sp.hstack([problem.features, first, mean @ first])))

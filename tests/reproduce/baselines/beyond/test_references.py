@@ -1,0 +1,84 @@
+"""The reference methods against their equations, each written out in dense matrices."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from condiff.reproduce.baselines.beyond.fagcn import FAGCN
+from condiff.reproduce.baselines.beyond.gcnii import GCNII
+from condiff.reproduce.baselines.beyond.gprgnn import GPRGNN
+from condiff.reproduce.baselines.beyond.grand_random import GRANDRandom
+from condiff.reproduce.baselines.node.appnp import APPNP
+from condiff.reproduce.baselines.node.problem import NodeProblem
+
+
+def dense(problem: NodeProblem, *, loops: bool = True) -> tuple[Tensor, Tensor]:
+    """Features, and the symmetrically normalised adjacency."""
+    adjacency = problem.graph.weights.toarray() + loops * np.eye(12)
+    walk = adjacency / np.sqrt(np.outer(adjacency.sum(1), adjacency.sum(1)))
+    return problem.x_dense, torch.from_numpy(walk).float()
+
+
+def test_gprgnn_starts_from_pagerank_and_may_turn_its_hops_negative(tiny_problem: NodeProblem) -> None:
+    network = GPRGNN(hidden=5, steps=4, teleport=0.2).network(tiny_problem).eval()
+    x, walk = dense(tiny_problem)
+    start = network.second(torch.relu(network.first(x)))  # type: ignore[operator]
+    scores = start
+    for _ in range(4):
+        scores = 0.8 * walk @ scores + 0.2 * start
+    torch.testing.assert_close(network(), torch.log_softmax(scores, -1))
+    with torch.no_grad():
+        network.hops.copy_(torch.tensor([1.0, -1.0, 0, 0, 0]))  # type: ignore[operator]
+    torch.testing.assert_close(network(), torch.log_softmax(start - walk @ start, -1))
+
+
+def test_fagcn_layers(tiny_problem: NodeProblem) -> None:
+    network = FAGCN(hidden=5, layers=2).network(tiny_problem).eval()
+    x, walk = dense(tiny_problem, loops=False)
+    start = state = torch.relu(network.first(x))  # type: ignore[operator]
+    for gate in network.gates:  # type: ignore[union-attr]
+        own, other = gate(state).T
+        state = 0.3 * start + (walk * torch.tanh(own[:, None] + other)) @ state
+    torch.testing.assert_close(network(), torch.log_softmax(network.last(state), -1))  # type: ignore[operator]
+
+
+def test_gcnii_layers_and_what_is_decayed(tiny_problem: NodeProblem) -> None:
+    network = GCNII(hidden=5, layers=3, alpha=0.2, lamda=0.7).network(tiny_problem).eval()
+    x, walk = dense(tiny_problem)
+    start = state = torch.relu(network.first(x))  # type: ignore[operator]
+    for layer in range(3):
+        beta = math.log(0.7 / (layer + 1) + 1)
+        mixed = 0.8 * walk @ state + 0.2 * start
+        state = torch.relu(mixed @ ((1 - beta) * torch.eye(5) + beta * network.weights[layer]))  # type: ignore[index]
+    torch.testing.assert_close(network(), torch.log_softmax(network.last(state), -1))  # type: ignore[operator]
+    assert list(network.decayed()) == [network.weights]
+
+
+def test_grand_without_dropping_is_a_perceptron_on_mean_features(tiny_problem: NodeProblem) -> None:
+    network = GRANDRandom(hidden=5, steps=3).network(tiny_problem).eval()
+    x, walk = dense(tiny_problem)
+    mean = sum(torch.linalg.matrix_power(walk, k) @ x for k in range(4)) / 4
+    scores = network.second(torch.relu(mean @ network.first + network.bias))  # type: ignore[operator]
+    torch.testing.assert_close(network(), torch.log_softmax(scores, -1))
+    assert network.penalty() == 0.0
+
+
+def test_grand_asks_draws_to_agree(tiny_problem: NodeProblem) -> None:
+    network = GRANDRandom(hidden=5, temperature=0.5).network(tiny_problem).train()
+    at = network.at(tiny_problem.train)
+    assert at.shape == (4, 2)
+    u = network.drawn.detach().exp()  # type: ignore[operator,union-attr]
+    sharp = u.mean(1) ** 2 / (u.mean(1) ** 2).sum(-1, keepdim=True)
+    expected = float((u - sharp[:, None]).square().sum(-1).mean())
+    assert network.penalty().item() == pytest.approx(expected, rel=1e-5) and expected > 0  # type: ignore[union-attr]
+
+
+def test_recommended_settings_differ_by_graph() -> None:
+    assert GCNII.recommended("citeseer").layers == 32 and GCNII.recommended("pubmed").training.weight_decay == 5e-4
+    assert GRANDRandom.recommended("citeseer").steps == 2 and GRANDRandom.recommended("pubmed").temperature == 0.2
+    assert APPNP().steps == GPRGNN().steps
