@@ -36,9 +36,17 @@ def test_calibration_makes_heavily_decayed_outputs_honest() -> None:
 
 def test_few_labels_are_not_calibrated_nor_scored() -> None:
     X, _, _ = blobs()
-    model = COINClassifier().fit(X, hide(blobs()[1], 3))
+    labels = hide(blobs()[1], 3)
+    model = COINClassifier().fit(X, labels)
     assert model.temperature_ == 1.0
     assert np.isnan(model.cv_score_)
+    assert model.shrinkage_ == pytest.approx(1 / (1 + (labels >= 0).sum()))
+    raw = COINClassifier(calibration=None).fit(X, labels)
+    unsure = labels < 0
+    equal = model.shrinkage_ / len(model.classes_)
+    expected = (1 - model.shrinkage_) * raw.predict_proba(X)[unsure] + equal
+    np.testing.assert_allclose(model.predict_proba(X)[unsure], expected, atol=1e-9)
+    np.testing.assert_allclose(model.predict_proba(X)[~unsure].max(axis=1), 1.0)
 
 
 def test_the_held_out_score_is_an_accuracy() -> None:

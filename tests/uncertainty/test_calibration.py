@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from condiff.uncertainty.calibration import apply_temperature, fit_temperature
+from condiff.uncertainty.calibration import apply_temperature, fit_temperature, shrink
 
 
 def loss(u: np.ndarray, codes: np.ndarray) -> float:
@@ -84,3 +84,9 @@ def test_a_weight_of_two_is_an_answer_given_twice() -> None:
     assert fit_temperature(u, codes, weights) == pytest.approx(
         fit_temperature(u[twice], codes[twice], np.ones(40)), rel=1e-3
     )
+
+
+def test_doubt_changes_no_answer_and_no_given_label() -> None:
+    p = np.array([[0.5, 0.3, 0.2], [0.0, 1.0, 0.0]])
+    np.testing.assert_allclose(shrink(p, 0.25), [[0.375 + 1 / 12, 0.225 + 1 / 12, 0.15 + 1 / 12], [0, 1, 0]])
+    np.testing.assert_array_equal(shrink(p, 0.0), p)

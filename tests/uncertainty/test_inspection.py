@@ -71,7 +71,7 @@ def test_suggestions_are_uncertain_unlabelled_and_not_joined(model: COINClassifi
     gaps = [wish.probability - wish.rival_probability for wish in wishes]
     assert gaps == sorted(gaps)
     assert all(wish.answer != wish.rival for wish in wishes)
-    everything = np.sort(model.record_.output, axis=1)
+    everything = np.sort(model.probabilities_of(model.record_.output), axis=1)
     assert gaps[0] == pytest.approx((everything[:, -1] - everything[:, -2]).min(), abs=1e-12)
 
 

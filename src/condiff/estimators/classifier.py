@@ -37,7 +37,7 @@ from condiff.estimators.scope import out_of_scope
 from condiff.model import Head
 from condiff.training import ClassBalance
 from condiff.uncertainty import Inspection, LabelIssue
-from condiff.uncertainty.calibration import apply_temperature, fit_temperature
+from condiff.uncertainty.calibration import apply_temperature, fit_temperature, shrink
 from condiff.uncertainty.label_noise import doubted
 from condiff.uncertainty.quota import assign, quotas
 from condiff.uncertainty.reliability import Reliability, reliability, reliability_per_class
@@ -107,7 +107,8 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         of all assignments that fill the quotas the one with the most probable classes, which is then diffused and made
         anew until it settles. New rows follow its prices.
     calibration : "temperature" or None, default="temperature"
-        Fit a temperature on held-out labels, where there are at least ten in classes of two or more.
+        Fit a temperature on held-out labels, where there are at least ten in classes of two or more; with fewer, mix
+        equal chances into the probabilities.
     noisy_labels : bool or "auto", default=False
         Whether given labels may be wrong. By default a labelled point is answered with its label; with True the model
         answers for it too. ``"auto"`` looks for labels that the others speak against clearly, fits anew without them,
@@ -142,6 +143,8 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         What is added to the logarithms of the outputs so that quotas are filled.
     temperature_ : float
         1 where there were too few labels to calibrate.
+    shrinkage_ : float
+        The share of equal chances in the probabilities where there were too few: ``1 / (1 + labels)``; 0 otherwise.
     cv_score_ : float
         Accuracy on held-out labels, NaN where there were too few.
     graph_, certificate_ : Graph, Certificate
@@ -166,6 +169,7 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
     """
 
     _head: ClassVar[Head] = "softmax"
+    shrinkage_: float = 0.0  # of models that were saved before there was any
     prices_: Array | None = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -310,6 +314,7 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
             prior=prior,
         )
         self.temperature_, self.cv_score_ = 1.0, float("nan")
+        self.shrinkage_ = 0.0 if len(item) or self.calibration is None else 1 / (1 + items.n_labelled)
         if len(item):
             codes, shares = items.targets[item], items.weights[item]
             self.cv_score_ = float(np.average(answers.argmax(axis=1) == codes, weights=shares))
@@ -395,7 +400,7 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
 
     def probabilities_of(self, outputs: Array) -> Array:
         """Outputs, such as those of ``record_``, as calibrated probabilities."""
-        return apply_temperature(outputs, self.temperature_)
+        return shrink(apply_temperature(outputs, self.temperature_), self.shrinkage_)
 
     def predict(
         self, X: Any, *, abstain: float | None = None, none_of_these: float | None = None, adjacency: Any = None

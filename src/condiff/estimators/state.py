@@ -456,7 +456,15 @@ def _coin(classifies: bool) -> Check:
         },
         {
             "feature_names_in_": names("features in"),
-            **({"prices_": maybe(array("f8", "outputs")), "doubted_": array("b1", "rows")} if classifies else {}),
+            **(
+                {
+                    "prices_": maybe(array("f8", "outputs")),
+                    "doubted_": array("b1", "rows"),
+                    "shrinkage_": number(0, 1),
+                }
+                if classifies
+                else {}
+            ),
         },
     )
 

@@ -1,7 +1,7 @@
 """How sure an answer is: the record of a fit, calibration, what the diffusion changed, and what to label next."""
 
 from condiff.uncertainty.blocks import carried
-from condiff.uncertainty.calibration import apply_temperature, fit_temperature
+from condiff.uncertainty.calibration import apply_temperature, fit_temperature, shrink
 from condiff.uncertainty.conformal import Promise
 from condiff.uncertainty.inspection import Change, Inspection, LabelIssue, Neighbour, Suggestion
 from condiff.uncertainty.record import FitRecord
@@ -26,6 +26,7 @@ __all__ = [
     "fit_temperature",
     "reliability",
     "reliability_per_class",
+    "shrink",
     "suggest",
     "with_shares",
 ]

@@ -1,4 +1,4 @@
-"""One temperature that turns diffused outputs into honest probabilities.
+"""One temperature that turns diffused outputs into honest probabilities, or a share of doubt where labels are too few.
 
 Diffusion and weight decay leave outputs whose order is right but whose size says little: on Citeseer every value may
 lie within 0.01 of 1/6. ``p ~ u^(1/T)`` keeps the order, and T is fitted on outputs for points whose labels were held
@@ -13,6 +13,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
 _TINY = 1e-12
+_CERTAIN = 1 - 1e-9
 # Below the first no float64 output says more, above the last every answer is a coin toss.
 _LOG_RANGE = (np.log(1e-4), np.log(20.0))
 
@@ -21,6 +22,16 @@ def apply_temperature(u: NDArray[np.float64], temperature: float) -> NDArray[np.
     """Rows of probabilities proportional to ``u^(1 / temperature)``."""
     logits = np.log(np.clip(u, _TINY, None)) / temperature
     return np.asarray(np.exp(log_softmax(logits, axis=1)))
+
+
+def shrink(probabilities: NDArray[np.float64], share: float) -> NDArray[np.float64]:
+    """Mix a share of equal chances into every row but those that are certain, which labels were given for.
+
+    Where no labels can be held out, nothing tells how far outputs can be believed. ``1 / (1 + labels)`` is as Laplace's
+    rule of succession has it: after so many answers, all of them right, the next one may still be wrong.
+    """
+    mixed = (1 - share) * probabilities + share / probabilities.shape[1]
+    return np.where(probabilities.max(axis=1, keepdims=True) >= _CERTAIN, probabilities, mixed)
 
 
 def fit_temperature(u: NDArray[np.float64], codes: NDArray[np.int64], weights: NDArray[np.float64]) -> float:

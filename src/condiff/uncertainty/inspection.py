@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from condiff.uncertainty.calibration import apply_temperature
 from condiff.uncertainty.label_noise import doubted, trust
 from condiff.uncertainty.record import FitRecord
 from condiff.uncertainty.suggest import DEFAULT, Situation, suggest
@@ -327,7 +326,7 @@ class Inspection:
         return np.asarray(np.linalg.norm(moved.reshape(len(after), -1), axis=1))
 
     def _chances(self, outputs: Array) -> Array:
-        return apply_temperature(outputs, self.model.temperature_)
+        return np.asarray(self.model.probabilities_of(outputs))
 
     def _neighbour(self, node: int, share: float) -> Neighbour:
         return Neighbour(int(self.row[node]), share, self.before[node], self.after[node], self.label[node])
