@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 _EDGE_COLUMNS = ("source", "target", "weight", "day")
 #: The columns of a long table.
 LONG = ("unique_id", "ds", "y")
+# What messages call a data frame.
+_FRAME = Path("the data frame")
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,17 +91,49 @@ def read_series(series: Path | str, edges: Path | str | None = None, *, directed
     _, header = next(records)
     is_long = all(name in header for name in LONG)
     cells = _long_cells(path, header, records) if is_long else _wide_cells(path, header, records)
+    found = _panel(path, cells, is_long)
+    if edges is None:
+        return found
+    graphs = _read_edges(Path(edges), path, found.days, found.names)
+    return replace(found, weights=graphs if directed else tuple(undirected(graph) for graph in graphs))
+
+
+def series_of(frame: Any) -> SeriesFile:
+    """The panel of a data frame: long, or wide with the times in a column ``ds``, in the index, or the first column."""
+    columns = [str(name) for name in frame.columns]
+    if all(name in columns for name in LONG):
+        names, days, values = (list(frame[name]) for name in LONG)
+        rows = enumerate(zip(map(str, names), _time_texts(days), map(_cell, values), strict=True), start=1)
+        cells = _long_cells(_FRAME, list(LONG), ((number, list(row)) for number, row in rows))
+        return _panel(_FRAME, cells, True)
+    own = next((name for name in frame.columns if str(name) == "ds"), None)
+    if own is None and not hasattr(frame, "index"):
+        own = frame.columns[0]
+    days = list(frame.index) if own is None else list(frame[own])
+    series = [name for name in frame.columns if own is None or name != own]
+    table = zip(_time_texts(days), *(map(_cell, frame[name]) for name in series), strict=True)
+    cells = _wide_cells(_FRAME, ["", *map(str, series)], ((line, list(row)) for line, row in enumerate(table, start=1)))
+    return _panel(_FRAME, cells, False)
+
+
+def _time_texts(times: list[Any]) -> list[str]:
+    """Times as they would be written: dates without a time of day where none has one."""
+    texts = [str(time) for time in times]
+    midnight = " 00:00:00"
+    return [text.removesuffix(midnight) for text in texts] if all(text.endswith(midnight) for text in texts) else texts
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None or value != value else str(value)
+
+
+def _panel(path: Path, cells: _Cells, is_long: bool) -> SeriesFile:
     calendar, places = _calendar(path, list(cells.times))
-    names = tuple(cells.names)
-    values = np.full((len(calendar.times), len(names)), np.nan)
+    values = np.full((len(calendar.times), len(cells.names)), np.nan)
     for time, column, number in cells.values:
         values[places[time], column] = number
-    graphs: tuple[sp.csr_array, ...] = ()
-    if edges is not None:
-        graphs = _read_edges(Path(edges), path, calendar.times, names)
-        if not directed:
-            graphs = tuple(undirected(graph) for graph in graphs)
-    return SeriesFile(calendar, names, values, graphs, is_long, len(calendar.times) - len(cells.times))
+    left_out = len(calendar.times) - len(cells.times)
+    return SeriesFile(calendar, tuple(cells.names), values, (), is_long, left_out)
 
 
 @dataclass

@@ -412,3 +412,33 @@ def test_origins_are_spread_over_the_last_half() -> None:
     late = values.copy()
     late[:80] = np.nan
     assert fold_origins(late, 10, 3).tolist() == [82, 86, 90]
+
+
+def test_data_frames_long_and_wide() -> None:
+    pd = pytest.importorskip("pandas")
+    months = pd.date_range("2015-01-01", periods=36, freq="MS")
+    wide = pd.DataFrame(trending(36, 3), index=months, columns=["a", "b", "c"])
+    long = (
+        wide.reset_index(names="ds").melt("ds", var_name="unique_id", value_name="y").sample(frac=0.9, random_state=0)
+    )
+    settings: dict[str, Any] = {"horizon": 2, "parts": ["last value", "seasonal naive", "smoothing"]}
+    model = PanelForecaster(**settings).fit(wide)
+    assert model.season_ == (12,)
+    np.testing.assert_allclose(model.predict(), PanelForecaster(season=12, **settings).fit(wide.to_numpy()).predict())
+    found = model.predict_frame([80])
+    assert found.columns.tolist() == ["unique_id", "ds", "forecast", "lo-80", "hi-80"]
+    assert found["ds"].tolist() == ["2018-01-01", "2018-02-01"] * 3
+    np.testing.assert_allclose(found["forecast"].to_numpy().reshape(3, 2).T, model.predict())
+    holed = PanelForecaster(**settings).fit(long)
+    assert sorted(holed.predict_frame()["unique_id"].unique()) == ["a", "b", "c"]
+    assert np.isnan(holed.backtest_.truth).any()
+    with pytest.raises(ValueError, match="the data frame, line 1"):
+        PanelForecaster().fit(wide.astype(str).replace(r".*", "x", regex=True))
+
+
+def test_long_seasons_have_two_cycles_before_the_first_origin() -> None:
+    values = np.ones((100, 1))
+    assert fold_origins(values, 10, 3, season=(30,)).tolist() == [60, 75, 90]
+    assert fold_origins(values, 10, 3, season=(60,)).tolist() == [84, 87, 90]
+    model = PanelForecaster(season=(7, 28), parts=["last value"]).fit(trending(70))
+    assert model.season_ == (7,)

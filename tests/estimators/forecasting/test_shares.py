@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from condiff.errors import InvalidInputError
-from condiff.estimators.forecasting.shares import Backtest, Spread, best_shares, held_out_coverage, steps_between
+from condiff.estimators.forecasting.shares import (
+    Backtest,
+    Spread,
+    best_shares,
+    blind_shares,
+    held_out_coverage,
+    likeliest_deviation,
+    steps_between,
+)
 
 NAN = float("nan")
 
@@ -107,3 +115,30 @@ def test_coverage_is_that_of_origins_that_were_held_out() -> None:
     assert held_out_coverage(Spread(scores), 0.8) == pytest.approx(0.8, abs=0.03)
     assert held_out_coverage(Spread(scores), 0.95) == pytest.approx(0.95, abs=0.02)
     assert np.isnan(held_out_coverage(Spread(np.empty((0, 1, 2))), 0.8))
+
+
+def test_the_deviation_that_tells_large_errors_from_small_ones() -> None:
+    random = np.random.default_rng(0)
+    size = np.exp(random.normal(size=(30, 2, 4)))
+    errors = size * random.normal(size=size.shape)
+    flat, wrong = np.ones_like(size), 1 / size
+    assert likeliest_deviation(errors, {"flat": flat, "right": 7 * size, "wrong": wrong}) == "right"
+    assert likeliest_deviation(errors * NAN, {"flat": flat}) == "flat"
+
+
+def test_series_that_end_with_a_hole_have_shares_of_their_own() -> None:
+    blind = np.zeros((20, 5), bool)
+    blind[:, :2] = True
+    last, joint = noise(0), noise(1)
+    last[:, :, :2] *= 10
+    joint[:, :, 2:] *= 10
+    found = errors_of(**{"last value": last, "diffusion": joint})
+    seen = best_shares(found, where=~blind)
+    assert seen == {"last value": 1.0}
+    assert blind_shares(found, blind, seen) == {"diffusion": pytest.approx(1)}
+    # Too few of them: the diffusion, unless it was much worse.
+    few = blind & (np.arange(20) == 3)[:, None]
+    assert blind_shares(errors_of(**{"last value": noise(0), "diffusion": noise(1)}), few, {"last value": 1.0}) == {
+        "diffusion": 1.0
+    }
+    assert blind_shares(errors_of(**{"last value": noise(0), "diffusion": noise(1, 3.0)}), few, seen) == seen

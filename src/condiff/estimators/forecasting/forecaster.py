@@ -32,6 +32,7 @@ from condiff.estimators.forecasting.shares import (
     Spread,
     best_shares,
     blind_shares,
+    likeliest_deviation,
     mixed,
     steps_between,
 )
@@ -39,6 +40,7 @@ from condiff.estimators.forecasting.states import restored_parts, saved_parts
 from condiff.estimators.saving import Saveable
 from condiff.estimators.state import check_reach
 from condiff.graph import Graph
+from condiff.readers.series import series_of
 
 Array = NDArray[np.float64]
 
@@ -202,7 +204,8 @@ class PanelForecaster(Saveable):
         Parameters
         ----------
         values
-            (days, series), the oldest day first, NaN where a value is missing.
+            (days, series), the oldest day first, NaN where a value is missing; or a data frame, long with the columns
+            ``unique_id``, ``ds`` and ``y``, or wide with a column per series and times in the index or in ``ds``.
         graph
             One graph for all days, or a sequence of one per day: anything that :meth:`condiff.Graph.of` accepts.
             Weights may be directed for the network; row i lists what series i averages over. A forecast is diffused
@@ -215,7 +218,11 @@ class PanelForecaster(Saveable):
             columns), the same for all series, or (days + horizon, series, columns).
         """
         self._validate_params()
-        values = checked_values(values)
+        table = series_of(values) if hasattr(values, "columns") else None
+        self._names = self._coming_times = None
+        if table is not None:
+            self._names, self._coming_times = list(table.names), table.coming_days(self.horizon)
+        values = checked_values(values if table is None else table.values)
         days, regions = values.shape
         graphs = None
         if graph is not None:
@@ -224,28 +231,34 @@ class PanelForecaster(Saveable):
             graphs = [alike(static, regions)]
         given = _Given(values, graphs, checked_covariates(covariates, days, regions, self.horizon))
         wanted = self._wanted(regions)
-        self.n_regions_, self.season_ = regions, self._season(values)
+        usual = None if table is None else table.calendar.season
+        self.n_regions_, self.season_ = regions, self._season(values, usual)
         clip = np.nanmin(values) >= 0 if self.non_negative == "auto" else bool(self.non_negative)
         self._lowest = 0.0 if clip else -np.inf
         self._given = given
-        self.backtest_, deviations = self._tested(given, wanted)
+        self.backtest_ = self._tested(given, wanted)
         self.shares_ = self.blind_shares_ = {wanted[0]: 1.0}
-        if self.backtest_.origins:
-            blind = _blind(values, np.array(self.backtest_.origins))
+        origins = np.array(self.backtest_.origins, np.int64)
+        if len(origins):
+            blind = _blind(values, origins)
             self.shares_ = best_shares(self.backtest_, where=None if blind.all() else ~blind)
             self.blind_shares_ = blind_shares(self.backtest_, blind, self.shares_)
         self.parts_ = self._fitted_parts(given, wanted, days)
-        self._graph = given.graphs_until(days)[-1]
-        middle, deviation = self._mixed(values, given.graphs_until(days), np.array([days]), given.covariates)
-        self._forecast, self._deviation = middle[0], deviation[0]
+        graphs = given.graphs_until(days)
+        self._graph = graphs[-1]
         self.spread_ = Spread(np.empty((0, int(self.horizon), regions)))
-        if self.backtest_.origins:
-            own = self._mixture(values, np.array(self.backtest_.origins), self.backtest_.forecasts)
+        self._measure = "smoothing"
+        if len(origins):
+            own = self._mixture(values, origins, self.backtest_.forecasts)
             self.backtest_.forecasts["forecast"] = own
-            size = self._expected(deviations, self.backtest_.scale, own.shape)
-            varied = self.backtest_.scale > 0
-            errors = np.where(varied, self.backtest_.truth - own, np.nan)
-            self.spread_ = Spread(errors / np.maximum(size, 1e-12))
+            errors = np.where(self.backtest_.scale > 0, self.backtest_.truth - own, np.nan)
+            # Expected by the final fit, in whose units errors to come are.
+            filters = self.parts_.filtered(values, graphs, origins, int(self.horizon), given.covariates)
+            sizes = {name: deviation for name, (_, deviation) in filters.items()}
+            self._measure = likeliest_deviation(errors, sizes)
+            self.spread_ = Spread(errors / np.maximum(sizes[self._measure], 1e-12))
+        middle, deviation = self._mixed(values, graphs, np.array([days]), given.covariates)
+        self._forecast, self._deviation = middle[0], deviation[0]
         return self
 
     def predict(self, horizon: int | None = None, *, values: Any = None, graph: Any = None) -> Array:
@@ -283,6 +296,22 @@ class PanelForecaster(Saveable):
         # A constant series is its value.
         moved = np.where(deviation > 0, np.where(deviation > 0, scores, 0.0) * deviation, 0.0)
         return self._clipped(middle + moved)
+
+    def predict_frame(self, levels: Sequence[float] = (80, 95)) -> Any:
+        """The forecast as a long data frame: ``unique_id``, ``ds``, ``forecast``, and ``lo-80``, ``hi-80``, ...
+
+        ``ds`` goes on as the times of the data frame that was fitted; steps from 1 on where there was none.
+        """
+        import pandas as pd
+
+        middle = self.predict()
+        chances = [0.5 + sign * level / 200 for level in levels for sign in (-1, 1)]
+        bands = self.predict_quantiles(chances) if chances else np.empty((0, *middle.shape))
+        times = self._coming_times or [str(step) for step in range(1, len(middle) + 1)]
+        names = self._names or [str(series) for series in range(self.n_regions_)]
+        columns = {"unique_id": np.repeat(names, len(middle)), "ds": times * len(names), "forecast": middle.T.ravel()}
+        ends = [f"{end}-{level:g}" for level in levels for end in ("lo", "hi")]
+        return pd.DataFrame(columns | {end: band.T.ravel() for end, band in zip(ends, bands, strict=True)})
 
     def sample(self, n: int = 100, horizon: int | None = None, *, random_state: Any = None) -> Array:
         """Possible futures, (n, horizon, n_regions): errors that occurred together stay together."""
@@ -368,7 +397,9 @@ class PanelForecaster(Saveable):
             raise InvalidInputError(f"name at least one part of {', '.join(PARTS)}")
         return names
 
-    def _season(self, values: Array) -> tuple[int, ...]:
+    def _season(self, values: Array, usual: tuple[int, ...] | None) -> tuple[int, ...]:
+        if isinstance(self.season, str) and usual is not None:
+            return usual
         if isinstance(self.season, str):
             found = usual_season(values)
             return (found,) if found else ()
@@ -394,38 +425,36 @@ class PanelForecaster(Saveable):
             self.random_state,
         )
 
-    def _tested(self, given: _Given, wanted: tuple[str, ...]) -> tuple[Backtest, dict[str, Array]]:
+    def _tested(self, given: _Given, wanted: tuple[str, ...]) -> Backtest:
         """Parts that were fitted to the days before the first origin, and forecast from each origin on."""
         values, horizon = given.values, int(self.horizon)
         scale = steps_between(values)
-        origins = fold_origins(values, horizon, int(self.folds), int(self.lags) if wanted == ("network",) else 0)
+        lags = int(self.lags) if wanted == ("network",) else 0
+        origins = fold_origins(values, horizon, int(self.folds), lags, self.season_)
         if not len(origins):
-            return Backtest([], np.empty((0, horizon, self.n_regions_)), {}, scale), {}
+            return Backtest([], np.empty((0, horizon, self.n_regions_)), {}, scale)
         first = int(origins[0])
+        # Longer seasons that the back-test could not learn are not tried without it.
+        self.season_ = self.season_[:1] + tuple(period for period in self.season_[1:] if 2 * period <= first)
         parts = self._fitted_parts(given, wanted, first)
         graphs = given.graphs if given.graphs is not None else given.graphs_until(first)
-        found, deviations = parts.forecasts(values, graphs, origins, horizon, given.covariates)
+        found, _ = parts.forecasts(values, graphs, origins, horizon, given.covariates)
         truth = np.stack([values[origin : origin + horizon] for origin in origins])
-        return Backtest(origins.tolist(), truth, found, scale), deviations
+        return Backtest(origins.tolist(), truth, found, scale)
 
     def _mixed(
         self, values: Array, graphs: Sequence[Graph], origins: NDArray[np.int64], covariates: Array | None
     ) -> tuple[Array, Array]:
         """Forecasts and the deviations that are expected of them."""
         found, deviations = self.parts_.forecasts(values, graphs, origins, int(self.horizon), covariates)
-        middle = self._mixture(values, origins, found)
-        return middle, self._expected(deviations, self.backtest_.scale, middle.shape)
+        # A constant series is its value.
+        expected = np.where(self.backtest_.scale > 0, deviations[self._measure], 0.0)
+        return self._mixture(values, origins, found), expected
 
     def _mixture(self, values: Array, origins: NDArray[np.int64], parts: dict[str, Array]) -> Array:
         """Parts with their shares, which differ where the last step before an origin is a hole."""
         seen, blind = (mixed(parts, shares) for shares in (self.shares_, self.blind_shares_))
         return self._clipped(np.where(_blind(values, origins)[:, None], blind, seen))
-
-    def _expected(self, deviations: dict[str, Array], scale: Array, shape: tuple[int, ...]) -> Array:
-        """The deviations of the part with the largest share that has them, and none for constant series."""
-        ranked = sorted(deviations, key=lambda name: (-self.shares_.get(name, 0.0), name))
-        found = deviations[ranked[0]] if ranked else np.ones(shape)
-        return np.where(scale > 0, found, 0.0)
 
     def _clipped(self, forecast: Array) -> Array:
         return np.maximum(forecast, self._lowest)
@@ -468,6 +497,9 @@ class PanelForecaster(Saveable):
             "forecast": self._forecast,
             "deviation": self._deviation,
             "scores": self.spread_.scores,
+            "measure": self._measure,
+            "names": self._names,
+            "coming_times": self._coming_times,
             "backtest": {"origins": tested.origins, "truth": tested.truth, "forecasts": tested.forecasts},
             "scale": tested.scale,
             "parts": saved_parts(self.parts_),
@@ -479,16 +511,18 @@ class PanelForecaster(Saveable):
         self._given = _Given(state["values"], graphs, state["covariates"])
         self._graph = Graph.of(state["graph"])
         self.n_regions_, self.season_ = state["values"].shape[1], tuple(state["season"])
+        self._names, self._coming_times = state["names"], state["coming_times"]
         self._lowest = state["lowest"]
         self.shares_, self.blind_shares_ = dict(state["shares"]), dict(state["blind_shares"])
         self._forecast, self._deviation = state["forecast"], state["deviation"]
         if len(self._forecast) != self.horizon:
             raise InvalidInputError(f"there are forecasts of {len(self._forecast)} days for {self.horizon}")
-        self.spread_ = Spread(state["scores"])
+        self.spread_, self._measure = Spread(state["scores"]), state["measure"]
         self.backtest_ = Backtest(**state["backtest"], scale=state["scale"])
         settings = self._network_settings()
         self.parts_ = restored_parts(state["parts"], self._wanted(self.n_regions_), self.season_, settings)
         unknown = (self.shares_.keys() | self.blind_shares_.keys()) - self.parts_.names
+        unknown |= {self._measure} - self.parts_.filters
         if unknown or not self.shares_ or not self.blind_shares_:
             raise InvalidInputError(f"there are shares of parts that are not there: {sorted(unknown)}")
 
@@ -535,16 +569,20 @@ class CrossValidation(NamedTuple):
         return float(held[known].mean()) if known.any() else float("nan")
 
 
-def fold_origins(values: Array, horizon: int, folds: int, lags: int = 0) -> NDArray[np.int64]:
+def fold_origins(
+    values: Array, horizon: int, folds: int, lags: int = 0, season: tuple[int, ...] = ()
+) -> NDArray[np.int64]:
     """Days that a back-test begins a forecast on: at most ``folds``, spread over the last half of the days.
 
-    Before the first there are half of the days, and at least one known value. The last ones have no known value to
-    compare with where a panel ends with holes; they do no harm.
+    Before the first there are half of the days, at least one known value and, where there is room, two of the shortest
+    season. The last ones have no known value to compare with where a panel ends with holes; they do no harm.
     """
     days = len(values)
     least = max(_FEWEST_DAYS, lags + horizon if lags else 0)
     first_known = int(np.flatnonzero(np.isfinite(values).any(axis=1))[0])
-    begin, end = max((days - horizon) // 2, least, first_known + 2), days - horizon
+    end = days - horizon
+    two = min(2 * min(season, default=0), end - _FEWEST_DAYS)
+    begin = max(end // 2, least, first_known + 2, two)
     if end < begin:
         return np.empty(0, np.int64)
     count = min(folds, end - begin + 1)

@@ -49,9 +49,14 @@ class Parts:
         """What :meth:`forecasts` has forecasts of."""
         found: set[str] = {part for part in ("last value", "drift") if part in self.wanted}
         found |= {"seasonal naive"} if "seasonal naive" in self.wanted and self.periods else set()
-        found |= {"smoothing" + _LOGS * each.logs for each in self.structures if "smoothing" in self.wanted}
-        found |= {"diffusion" + _LOGS * each.structure.logs for each in self.diffused}
+        found |= {name for name in self.filters if name.startswith("diffusion") or "smoothing" in self.wanted}
         return found | ({"network"} if self.network is not None else set())
+
+    @property
+    def filters(self) -> set[str]:
+        """What :meth:`filtered` has forecasts of."""
+        found = {"smoothing" + _LOGS * each.logs for each in self.structures}
+        return found | {"diffusion" + _LOGS * each.structure.logs for each in self.diffused}
 
     def forecasts(
         self,
@@ -66,25 +71,35 @@ class Parts:
         The second dictionary has the expected deviations of the parts that have them.
         """
         found: dict[str, Array] = {}
-        deviations: dict[str, Array] = {}
+        filters = self.filtered(values, graphs, origins, horizon, covariates)
         if "last value" in self.wanted:
             found["last value"] = naive(values, origins, horizon)
         if "seasonal naive" in self.wanted and self.periods:
             found["seasonal naive"] = seasonal_naive(values, origins, horizon, self.periods[0])
         if "drift" in self.wanted:
             found["drift"] = drift(values, origins, horizon)
-        for structure in self.structures:
-            name = "smoothing" + _LOGS * structure.logs
-            both = structure.forecasts(values, origins, horizon, covariates)
-            deviations[name] = both[1]
-            if "smoothing" in self.wanted:
-                found[name] = both[0]
-        for each in self.diffused:
-            name = "diffusion" + _LOGS * each.structure.logs
-            found[name], deviations[name] = each.forecasts(values, graphs, origins, horizon, covariates)
+        found |= {name: both[0] for name, both in filters.items() if name in self.names}
         if self.network is not None:
             found["network"] = self.network.forecasts(values, graphs, origins, self.structures[0], covariates)
-        return found, deviations
+        return found, {name: both[1] for name, both in filters.items()}
+
+    def filtered(
+        self,
+        values: Array,
+        graphs: Sequence[Graph],
+        origins: NDArray[np.int64],
+        horizon: int,
+        covariates: Array | None,
+    ) -> dict[str, tuple[Array, Array]]:
+        """Forecasts and expected deviations of the parts that are filters."""
+        found = {
+            "smoothing" + _LOGS * each.logs: each.forecasts(values, origins, horizon, covariates)
+            for each in self.structures
+        }
+        for joint in self.diffused:
+            both = joint.forecasts(values, graphs, origins, horizon, covariates)
+            found["diffusion" + _LOGS * joint.structure.logs] = both
+        return found
 
 
 def fit_parts(

@@ -15,7 +15,7 @@ Array = NDArray[np.float64]
 
 #: Forecasts that need no learning: a mixture that is not better than the best of these is not used.
 SIMPLE = ("last value", "seasonal naive")
-# By how much a mixture must be better, and more where few errors say so; shares below this are left out.
+# By how much a mixture must be better, and by how many standard errors more; shares below this are left out.
 _MARGIN, _DOUBT, _LEAST_SHARE = 0.02, 0.5, 0.05
 # Rounds of reweighting, and how strongly shares are drawn towards each other.
 _ROUNDS, _RIDGE = 8, 0.1
@@ -87,7 +87,7 @@ def best_shares(
     not the last ones. With ``where``, (origins, series), only these errors count.
     """
     names = list(tested.forecasts)
-    errors = _scaled_errors(tested, where)
+    errors, origins = _scaled_errors(tested, where)
     plain = [place for place, name in enumerate(names) if name in simple]
     if not errors.size:
         return {names[plain[0] if plain else 0]: 1.0}
@@ -99,10 +99,11 @@ def best_shares(
         shares = _on_simplex(gram + _RIDGE * np.diag(gram).min() * np.eye(len(names)))
     shares = np.where(shares < _LEAST_SHARE, 0.0, shares)
     shares /= shares.sum()
-    own = float(np.abs(shares @ errors).mean())
     rival = min(plain, key=lambda place: float(absolute[place])) if plain else None
-    if rival is not None and own > (1 - _MARGIN - _DOUBT / np.sqrt(errors.shape[1])) * absolute[rival]:
-        return {names[rival]: 1.0}
+    if rival is not None:
+        gains = np.abs(errors[rival]) - np.abs(shares @ errors)
+        if gains.mean() < _MARGIN * absolute[rival] + _DOUBT * _error_of_mean(gains, origins, tested, absolute[rival]):
+            return {names[rival]: 1.0}
     return {name: float(share) for name, share in zip(names, shares, strict=True) if share > 0}
 
 
@@ -112,7 +113,7 @@ def blind_shares(tested: Backtest, blind: NDArray[np.bool_], shares: dict[str, f
     The back-test may have too few of these to say. Then it is the diffusion, for which a hole is nothing special,
     unless it was much worse than the mixture of all others.
     """
-    if _scaled_errors(tested, blind).shape[1] >= _ENOUGH_BLIND:
+    if len(_scaled_errors(tested, blind)[1]) >= _ENOUGH_BLIND:
         return best_shares(tested, where=blind)
     learned = [name for name in tested.forecasts if name.startswith("diffusion")]
     if not learned or shares.keys() <= set(learned):
@@ -123,12 +124,25 @@ def blind_shares(tested: Backtest, blind: NDArray[np.bool_], shares: dict[str, f
     return shares if worse else {best: 1.0}
 
 
-def _scaled_errors(tested: Backtest, where: NDArray[np.bool_] | None) -> Array:
-    """The errors of all parts, (parts, errors), where all are known."""
+def _error_of_mean(gains: Array, origins: NDArray[np.intp], tested: Backtest, size: float) -> float:
+    """How uncertain a mean gain is: errors of one origin go together, and so do those of origins within a horizon.
+
+    It is at least that of errors of this size which were all independent.
+    """
+    counts = np.bincount(origins)
+    means = np.bincount(origins, gains)[counts > 0] / counts[counts > 0]
+    span = (tested.origins[-1] - tested.origins[0]) / tested.truth.shape[1] + 1
+    apart = means.std() / np.sqrt(min(span, len(means)))
+    return float(max(apart, size / np.sqrt(len(gains))))
+
+
+def _scaled_errors(tested: Backtest, where: NDArray[np.bool_] | None) -> tuple[Array, NDArray[np.intp]]:
+    """The errors of all parts, (parts, errors), where all are known, and the place of each one's origin."""
     scale = np.where(tested.scale > 0, tested.scale, np.nan)
     errors = np.stack([(found - tested.truth) / scale for found in tested.forecasts.values()])
     used = np.isfinite(errors).all(axis=0)
-    return np.asarray(errors[:, used if where is None else used & where[:, None]])
+    used = used if where is None else used & where[:, None]
+    return errors[:, used], np.nonzero(used)[0]
 
 
 def _on_simplex(gram: Array) -> Array:
@@ -137,6 +151,19 @@ def _on_simplex(gram: Array) -> Array:
     heavy = 1e3 * np.sqrt(np.trace(gram))
     found, _ = nnls(np.vstack([root, np.full(len(gram), heavy)]), np.append(np.zeros(len(gram)), heavy))
     return np.asarray(found / found.sum())
+
+
+def likeliest_deviation(errors: Array, deviations: dict[str, Array]) -> str:
+    """The part whose deviations make the errors likeliest, as those of double exponentials of that size."""
+
+    def surprise(name: str) -> float:
+        used = np.isfinite(errors) & (deviations[name] > 0)
+        size = np.where(used, deviations[name], 1.0)
+        if not used.any():
+            return np.inf
+        return float(np.log(size[used]).mean() + np.log(max(np.abs(errors / size)[used].mean(), 1e-12)))
+
+    return min(deviations, key=surprise)
 
 
 def mixed(parts: dict[str, Array], shares: dict[str, float]) -> Array:

@@ -273,10 +273,10 @@ class Structure:
         spread = deviations * self.trend.scale
         if not self.logs:
             return middle, spread
-        # Beyond twice the range seen, a logarithm is a number that exploded.
+        # Beyond twice the range seen, a logarithm is a number that exploded; so is a spread by more than a factor of 4.
         top = 2 * (self.trend.centre + 4 * self.trend.scale) + 1
-        low, high = (np.expm1(np.minimum(middle + sign * spread, top)) for sign in (-1, 1))
-        return np.expm1(np.minimum(middle, top)), (high - low) / 2
+        grown = np.exp(np.minimum(middle, top))
+        return grown - 1, grown * np.sinh(np.minimum(spread, 1.4))
 
     def forecasts(
         self, values: Array, origins: NDArray[np.int64], horizon: int, covariates: Array | None = None
