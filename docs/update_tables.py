@@ -7,6 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
+from condiff.distributed.table_cost import TableWork, forecast
 from condiff.encoders.examples import columns_markdown
 from condiff.files import write_text
 from condiff.reproduce.baselines import beyond as beyond_methods
@@ -166,6 +167,45 @@ def forecast_markdown(forecasts: list[dict]) -> str:
         sizes = f"{each['border_share']:.2f} | {each['bytes_per_layer'] / 1e9:.2f} GB | {each['memory'] / 1e9:.1f} GB"
         times = " | ".join(duration(each[f"{part}_seconds"]) for part in ("product", "base", "exchange", "epoch"))
         lines.append(f"| {each['network']} | {sizes} | {times} |")
+    return "\n".join(lines)
+
+
+def cluster_markdown(rows: list[dict]) -> str:
+    """Fits on workers of a cluster beside that of one process."""
+    lines = [
+        "| rows | base | workers | time | processor time | memory of a worker | moved | recall | accuracy | best |"
+    ]
+    lines.append("| ---: | --- |" + " ---: |" * 8)
+    for row in rows:
+        shares = f"{100 * row['accuracy']:.2f} | {100 * row['best_accuracy']:.2f} |"
+        times = f"{duration(row['seconds'])} | {duration(row['processor_seconds'])}"
+        start = f"| {row['rows']:,} | {row['base']}"
+        if not row["workers"]:
+            lines.append(f"{start} | one process | {times} | | | | {shares}")
+            continue
+        workers = f"{row['workers']}, {len(row['killed'])} times killed" if row["kill"] else row["workers"]
+        sizes = f"{row['memory_bytes'] / 1e9:.2f} GB | {row['moved_bytes'] / 1e9:.2f} GB | {100 * row['recall']:.1f}"
+        lines.append(f"{start} | {workers} | {times} | {sizes} | {shares}")
+    made = rows[0]["made"]
+    return "\n".join([*lines, "", f"{made['machine']}, {made['date']}."])
+
+
+def billion_markdown(rows: list[dict]) -> str:
+    """Stages of the largest undisturbed fit of the blend, and of a billion rows on 16 machines of 8 cores."""
+    row = max((each for each in rows if each["workers"] and not each["kill"]), key=lambda each: each["rows"])
+    work = TableWork(row["rows"], 32, 10, 12, row["layers"], row["visited"])
+    cluster = {"machines": 16, "cores": 8, "bytes_per_second": 5e8}
+    found = forecast(row["stages"], work, replace(work, rows=1e9), **cluster)
+    large = f"10^9 rows: {cluster['machines']} x {cluster['cores']} cores"
+    lines = [f"| stage | {row['rows']:,} rows: processor | moved | 10^9 rows: processor | moved | {large} |"]
+    lines.append("| --- |" + " ---: |" * 5)
+    for used, each in zip(row["stages"], found, strict=True):
+        measured = f"{used['seconds']:.2f} s | {used['moved'] / 1e6:.0f} MB"
+        asked = f"{each.processor:,.0f} s | {each.moved / 1e9:,.0f} GB | {each.seconds:,.0f} s"
+        lines.append(f"| {each.stage} | {measured} | {asked} |")
+    total = f"{sum(u['seconds'] for u in row['stages']):.1f} s | {sum(u['moved'] for u in row['stages']) / 1e6:.0f} MB"
+    all_of = [sum(getattr(each, name) for each in found) for name in ("processor", "moved", "seconds")]
+    lines.append(f"| all | {total} | {all_of[0]:,.0f} s | {all_of[1] / 1e9:,.0f} GB | {all_of[2] / 3600:.1f} h |")
     return "\n".join(lines)
 
 
@@ -363,6 +403,8 @@ if Path("results/scale/bench.json").exists():
 if Path("results/scale/layers.json").exists():
     layers = json.loads(Path("results/scale/layers.json").read_text())
     update("docs/scale.md", {"layers table": layers_markdown(layers["rows"])})
+cluster = json.loads(Path("results/scale/cluster.json").read_text())
+update("docs/scale.md", {"cluster table": cluster_markdown(cluster), "billion table": billion_markdown(cluster)})
 sharded = json.loads(Path("results/scale/sharded.json").read_text())
 update(
     "docs/distributed.md",

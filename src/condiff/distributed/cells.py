@@ -29,7 +29,7 @@ Where = tuple[Sequence[int], Sequence[tuple[int, int]]]
 _EDGE = np.dtype([("to", np.int64), ("from", np.int64), ("weight", np.float32)])
 # Rows for each cell that centres are learned from, and rounds of learning.
 _A_CELL, _ROUNDS = 40, 4
-_MOST_CELLS = 65_536
+_MOST_CELLS = 262_144
 # Rows whose true neighbours say how many cells to visit, and as many others on which the recall is measured.
 _SAMPLE = 500
 # Rows that are asked at a time, and the most cells that may be visited.

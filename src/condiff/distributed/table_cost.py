@@ -5,11 +5,12 @@ With n rows of d columns, c outputs, k neighbours, K layers and C cells, of whic
 ==============================  ========================================================================
 gather, count, encode, collect  n d numbers
 sort                            n d C products: each row with each centre
-base, spread, read, answers     n rows
+base, signs, spread, read       n rows; answers likewise
 truth                           n d numbers, each compared with a sample of fixed size
 neighbours                      n d C products, and n d v n / C differences within the visited cells
 weights, join, normalise        n k edges
-layers                          K n k edges of (8 + 4 c) bytes
+layer                           K n k edges of (8 + 4 c) bytes
+trace                           K n k edges, where a network is diffused
 cells                           C^2 d products, by one worker
 pilot and others                fixed, by one worker
 ==============================  ========================================================================
@@ -50,10 +51,11 @@ class TableWork:
             **dict.fromkeys(("gather", "count", "encode", "collect", "truth"), numbers),
             "sort": numbers * cells,
             "cells": float(cells) ** 2 * d,
-            **dict.fromkeys(("base", "spread", "read", "answers"), n),
+            **dict.fromkeys(("base", "signs", "spread", "read", "answers"), n),
             "neighbours": numbers * self.visited * n / cells,
             **dict.fromkeys(("weights", "join", "normalise"), edges),
             "layer": self.layers * edges * (8 + 4 * self.outputs),
+            "trace": self.layers * edges,
         }
 
 
@@ -109,9 +111,10 @@ def forecast(
             processor = rates["sort"] * after["sort"] + scan * after[stage]
         else:
             processor = rates[stage] * after[stage]
-        layers = asked.layers / measured.layers if stage == "layer" else 1.0
+        layered = stage in ("layer", "trace")
+        layers = asked.layers / measured.layers if layered else 1.0
         moved = each["moved"] * growth * layers
-        items = asked.rows / block_rows * (asked.layers if stage == "layer" else 1)
+        items = asked.rows / block_rows * (asked.layers if layered else 1)
         seconds = processor / (machines * cores) + moved / (machines * bytes_per_second) + items * _ITEM
         found.append(StageCost(stage, processor, moved, seconds))
     return found
