@@ -20,7 +20,7 @@ def test_a_model(condiff: Run, flowers: Path) -> None:
     assert f"written to {model / 'report.html'}" in result.out
     page = (model / "report.html").read_text(encoding="utf-8")
     assert "species of flowers.csv, learned from 21 labelled" in page
-    assert "Labels that look wrong" in page and "given label" in page
+    assert "Labels that look wrong" in page and "given label" in page and "Which columns mattered" in page
     assert (
         "f0" in page
         and " · " in page

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from condiff import COINClassifier, COINRegressor
-from condiff.uncertainty import carried
+from condiff.uncertainty import carried, told_by_columns
 
 
 @pytest.fixture(autouse=True)
@@ -38,3 +38,18 @@ def test_one_part_has_nothing_to_compare() -> None:
     labels = np.where(np.arange(80) < 20, kinds, -1)
     assert carried(COINClassifier().fit({"text": columns["text"]}, labels)) == {}
     assert carried(COINClassifier().fit(np.random.default_rng(0).normal(size=(80, 3)), labels)) == {}
+
+
+def test_columns_by_themselves_the_telling_one_first() -> None:
+    generator = np.random.default_rng(0)
+    kinds = np.arange(80) % 2
+    columns = {
+        "noise": generator.normal(size=80).tolist(),
+        "height": (6.0 * kinds + generator.normal(size=80)).tolist(),
+    }
+    columns["colour"] = [("red", "blue", None)[row % 3] for row in range(80)]
+    model = COINClassifier(base="residual", layers=10, n_inits=1).fit(columns, np.where(np.arange(80) < 30, kinds, -1))
+    shares = told_by_columns(model)
+    assert set(shares) == {"noise", "height", "colour"}
+    assert next(iter(shares)) == "height"
+    assert shares["height"] > 0.9 > 0.8 > shares["noise"]

@@ -189,8 +189,7 @@ class Session:
             every = round(1 / self.checks) if self.checks > 0 else 0
             drawn = bool(every and self.classes and decided % every == every - 1)
             row = None if drawn else self._question(taken)
-            if row is None:
-                row, drawn = self._any(taken), drawn and self.strategy != "random"
+            row = self._any(taken) if row is None else row
             if row is not None:
                 self._kept[who] = row, drawn or self.strategy == "random", now
             return row

@@ -34,7 +34,7 @@ from condiff.pages.report import (
     versions,
 )
 from condiff.pages.scene import plane
-from condiff.uncertainty import Change, Inspection, Suggestion
+from condiff.uncertainty import Change, Inspection, Suggestion, told_by_columns
 
 _CHANGES = 50
 _SUGGESTIONS = 20
@@ -81,6 +81,7 @@ class _ModelReport:
             Section("What the diffusion changed", self.changes()),
             Section("What to label next", self.suggestions()),
             *([Section("Labels that look wrong", self.issues())] if self.colours else []),
+            *self.columns(),
             Section("The diffusion and its certificate", self.certificate()),
             Section("How it was made", self.made()),
         ]
@@ -262,6 +263,19 @@ class _ModelReport:
         ]
         explained = "Each label was judged by a model that had not seen it and by its neighbours; the worst come first."
         return [Text(explained), Table(f"{len(rows)} of {len(issues)} given labels.", columns, rows)]
+
+    def columns(self) -> list[Section]:
+        """Which columns tell the answers, where there are several."""
+        shares = told_by_columns(self.model)
+        if not shares:
+            return []
+        what = "share of the points whose answer most of their ten nearest have"
+        if not self.colours:
+            what = "share of the answers' variance that the mean of the ten nearest explains"
+        rows = [[Cell(name), _percent(share)] for name, share in list(shares.items())[:_SUGGESTIONS]]
+        table = Table("Columns that tell most.", [Column("column", "text"), Column("answers told", about=what)], rows)
+        explained = f"By each column alone, the {what}. What columns tell only together is not seen here."
+        return [Section("Which columns mattered", [Text(explained), table])]
 
     def certificate(self) -> list[Block]:
         model, certificate = self.model, self.model.certificate_

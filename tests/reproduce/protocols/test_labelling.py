@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from condiff import COINClassifier
 from condiff.labelling.learner import Learner
 from condiff.reproduce.baselines.labelling import METHODS, REGISTRY
 from condiff.reproduce.baselines.labelling.method import MULTIPLES, Asking, AskingProblem, Doubting, DoubtProblem
@@ -41,7 +42,9 @@ def test_every_method_answers(name: str) -> None:
         return
     assert isinstance(method, Doubting)
     given, wrong = planted(y, 10, 0)
-    trust = method.solve(DoubtProblem(x, given), 0).answers
+    problem = DoubtProblem(x, given)
+    problem.__dict__["model"] = COINClassifier(base="residual", layers=10, n_inits=1).fit(x, given)
+    trust = method.solve(problem, 0).answers
     assert trust.shape == ((given >= 0).sum(),)
     doubted = np.flatnonzero(given >= 0)[np.argsort(trust)[: len(wrong)]]
     assert np.isin(doubted, wrong).mean() > 0.8
