@@ -7,6 +7,7 @@ import torch
 from condiff.diffusion import certify
 from condiff.errors import InvalidInputError
 from condiff.graph import Graph
+from condiff.reproduce.baselines.node import coin
 from condiff.reproduce.baselines.node.coin import COIN, CertifiedCOIN, ChosenCOIN
 from condiff.reproduce.baselines.node.problem import NodeProblem
 from condiff.training.settings import NODE
@@ -104,8 +105,19 @@ def test_other_graphs_get_settings_of_their_own(tiny_problem):
     assert (chosen["layers"], chosen["strength"]) in tried
     assert torch.equal(outcome.scores, method.solve(tiny_problem, 0).scores)
     # What was chosen, asked for by name, gives the same answers.
-    given = ChosenCOIN(int(chosen["layers"]), chosen["strength"], outcome.chosen["weight_decay"], training=QUICK)
+    given = ChosenCOIN(chosen["layers"], chosen["strength"], outcome.chosen["weight_decay"], training=QUICK)
     assert torch.equal(outcome.scores, given.solve(tiny_problem, 0).scores)
+
+
+def test_without_room_for_rows_every_layer_is_taken(tiny_problem, monkeypatch):
+    method = ChosenCOIN(layers=4, weight_decay=5e-4, dropout=0.0, training=QUICK)
+    scores = method.solve(tiny_problem, 0).scores
+    monkeypatch.setattr(coin, "LARGEST_ROWS", 0)
+    torch.testing.assert_close(method.solve(tiny_problem, 0).scores, scores, rtol=0, atol=1e-4)
+    probabilities = scores.exp()
+    torch.testing.assert_close(probabilities.sum(1), torch.ones(tiny_problem.n_nodes))
+    known = tiny_problem.labels >= 0
+    assert (scores.argmax(1)[known] == tiny_problem.labels[known]).all()
 
 
 def test_what_is_given_is_not_chosen(tiny_problem):

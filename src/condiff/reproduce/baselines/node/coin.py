@@ -10,18 +10,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from condiff import kernels
+from condiff.diffusion import Diffusion
 from condiff.diffusion.stability import max_diagonal
 from condiff.errors import InvalidInputError, StepSizeWarning
 from condiff.graph import Laplacian
+from condiff.graph.sparse import SparseMatrix, dropout
 from condiff.model import COIN as Network
-from condiff.reproduce.baselines.method import check_counts
-from condiff.reproduce.baselines.node.method import NodeMethod, Outcome
+from condiff.reproduce.baselines.method import check_counts, check_probabilities
+from condiff.reproduce.baselines.node.method import NodeMethod, NodeNetwork, Outcome, train
 from condiff.reproduce.baselines.node.problem import NodeProblem
 from condiff.reproduce.runs import NO_CONDITION, Condition
-from condiff.training import NODE, Fitted, Problem, Training, fit
+from condiff.training import NODE, Problem, Training, fit
+from condiff.training.readout import LARGEST_ROWS, diffusion_rows, rows_bytes
 from condiff.uncertainty.calibration import apply_temperature, fit_temperature
 
 # The paper's Materials and Methods: the strength of a layer, and the weight decay where it is not 5e-4.
@@ -112,12 +115,13 @@ class _Trial(NamedTuple):
     chosen: dict[str, float]
 
     @classmethod
-    def of(cls, fitted: Fitted, known: Tensor, labels: Tensor, **chosen: float) -> _Trial:
-        """Judge a fit by its log loss once its probabilities are calibrated: how flat it left them is no merit."""
-        answers, codes = fitted.diffused[known].double().numpy(), labels.numpy()
+    def of(cls, outcome: Outcome, problem: NodeProblem, chosen: dict[str, float]) -> _Trial:
+        """Judge answers by their log loss once they are calibrated: how flat a diffusion left them is no merit."""
+        known = problem.validation
+        answers, codes = outcome.scores[known].exp().double().numpy(), problem.labels[known].numpy()
         temperature = fit_temperature(answers, codes, np.ones(len(codes)))
         likely = apply_temperature(answers, temperature)[np.arange(len(codes)), codes]
-        return cls(float(-np.log(np.maximum(likely, 1e-12)).mean()), fitted.diffused, len(fitted.losses), chosen)
+        return cls(float(-np.log(np.maximum(likely, 1e-12)).mean()), outcome.scores, outcome.epochs, chosen)
 
 
 @dataclass(frozen=True)
@@ -136,6 +140,8 @@ class ChosenCOIN(NodeMethod):
         Of all weights.
     hidden
         Width of the hidden layer, whatever the number of features.
+    dropout
+        Probability with which the inputs of a layer are dropped in training; the paper's networks do without.
     training
         Optimiser and early stopping.
     """
@@ -144,9 +150,11 @@ class ChosenCOIN(NodeMethod):
     strength: float | None = None
     weight_decay: float | None = None
     hidden: int = 64
+    dropout: float = 0.5
     training: Training = NODE
 
     def __post_init__(self) -> None:
+        check_probabilities(dropout=self.dropout)
         check_counts(hidden=self.hidden, **({} if self.layers is None else {"layers": self.layers}))
         for name, value in (("strength", self.strength), ("weight_decay", self.weight_decay)):
             if value is not None and (not isinstance(value, int | float) or not 0 < value < math.inf):
@@ -178,26 +186,55 @@ class ChosenCOIN(NodeMethod):
     ) -> _Trial:
         torch.manual_seed(seed)
         layers, strength = diffusion
-        sparse = problem.features.nnz <= _SPARSE * problem.n_nodes * problem.n_features
-        known = problem.validation
-        network = Network.build(
-            problem.n_features, problem.n_classes, hidden_features=self.hidden, layers=layers, strength=strength
-        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", StepSizeWarning)  # the protocol warns of a strength that was asked for
-            fitted = fit(
-                Problem(
-                    network,
-                    problem.x if sparse else problem.x_dense,
-                    operator,
-                    problem.labels,
-                    problem.train,
-                    validation=known,
-                    settings=replace(self.training, weight_decay=decay),
-                )
-            )
-            return _Trial.of(fitted, known, problem.labels[known], layers=layers, strength=strength, weight_decay=decay)
+            network = _Network(problem, operator, Diffusion(layers, strength), self.hidden, self.dropout)
+            outcome = train(network, problem, replace(self.training, weight_decay=decay))
+        chosen = {"layers": layers, "strength": strength, "weight_decay": decay}
+        return _Trial.of(outcome, problem, chosen)
 
 
 def _loss(trial: _Trial) -> float:
     return trial.loss
+
+
+class _Network(NodeNetwork):
+    r"""A narrow residual network with dropout, diffused: only its rows at the labelled nodes are needed in training.
+
+    :math:`u_0 = \mathrm{softmax}(S x + W_2\,\mathrm{relu}(W_1 x + b_1) + b_2)`.
+    """
+
+    def __init__(
+        self, problem: NodeProblem, operator: Laplacian, diffusion: Diffusion, hidden: int, dropout: float
+    ) -> None:
+        super().__init__()
+        sparse = problem.features.nnz <= _SPARSE * problem.n_nodes * problem.n_features
+        self.x = problem.x if sparse else problem.x_dense
+        self.operator, self.diffusion, self.dropout = operator, diffusion, dropout
+        self.inner = nn.Linear(problem.n_features, hidden + problem.n_classes)
+        self.outer = nn.Linear(hidden, problem.n_classes)
+        parts = {"train": problem.train, "validation": problem.validation}
+        few = rows_bytes(operator, sum(map(len, parts.values()))) <= LARGEST_ROWS
+        self.rows = [(nodes, diffusion_rows(diffusion, operator, nodes)) for nodes in parts.values()] if few else []
+
+    def base(self) -> Tensor:
+        """Probabilities of every node before the diffusion."""
+        x = self.x
+        x = x.dropped(self.dropout, self.training) if isinstance(x, SparseMatrix) else self._dropped(x)
+        both = x @ self.inner.weight.mT.contiguous() + self.inner.bias
+        hidden, shortcut = both.split([self.outer.in_features, self.outer.out_features], dim=-1)
+        return torch.softmax(shortcut + self.outer(self._dropped(torch.relu(hidden))), dim=-1)
+
+    def _dropped(self, values: Tensor) -> Tensor:
+        return dropout(values, self.dropout, self.training)
+
+    def at(self, nodes: Tensor) -> Tensor:
+        rows = next((rows for known, rows in self.rows if known is nodes), None)
+        return self()[nodes] if rows is None else _log(rows @ self.base())
+
+    def forward(self) -> Tensor:
+        return _log(self.diffusion(self.base(), self.operator))
+
+
+def _log(u: Tensor) -> Tensor:
+    return u.clamp_min(1e-12).log()
