@@ -143,7 +143,7 @@ def forecast(
         "levels": wanted,
         "folds": len(forecaster.backtest_.origins),
         "shares": forecaster.shares_,
-        "said": forecaster.shares_in_words(),
+        "mixture": forecaster.shares_in_words(),
         "backtest": _scores(forecaster),
         "coverage": {f"{level:g}": _finite(held) for level, held in _coverage(forecaster, wanted).items()},
         "forecast": rows,
@@ -390,12 +390,12 @@ def _draw(
         save(draw_fans(fan), plot)
     if report is not None:
         held = _coverage(forecaster, levels)
-        write_text(report, forecast_page(fan, name, summary["said"], summary["backtest"], held, typed()))
+        write_text(report, forecast_page(fan, name, summary["mixture"], summary["backtest"], held, typed()))
 
 
 def _show(data: SeriesFile, summary: dict[str, Any]) -> None:
     _show_data(data, summary)
-    console.print(f"[bold]said[/bold]   {summary['said']}")
+    console.print(f"[bold]mix[/bold]    {summary['mixture']}")
     if summary["backtest"]:
         console.print(_score_table(summary))
         held = [
