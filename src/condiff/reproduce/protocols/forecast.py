@@ -192,13 +192,23 @@ _TITLES = {"forecast": "Forecasts", "impute": "Filled holes"}
 
 def readme(runs: Sequence[Run]) -> str:
     """Means over windows for every panel and rate, and over panels, of methods that ran on all that are compared."""
+    windows = 1 + max((run.split for run in runs), default=0)
     lines = [
         "# Forecasts of panels with holes",
         "",
         "Made by `condiff bench forecast --out results/forecast`. Errors are in units of the mean step of each series",
-        "(MASE), means over windows; the pinball loss is over seven quantiles. The least of a line is bold. The",
-        "forecaster's choices were looked at on the panels of the first half; the others are only reported.",
+        f"(MASE), means over up to {windows} windows that all methods of a line have; the pinball loss is over seven",
+        "quantiles. The least of a line is bold, and of coverages the nearest. The forecaster's choices were looked at",
+        "on panels of the first kind; the others are only reported.",
+        "",
+        "| panel | steps x series | seasons | what it is |",
+        "| --- | --- | --- | --- |",
     ]
+    for name in PANELS:
+        if any(run.dataset == name for run in runs):
+            source = PANELS[name]
+            seasons = ", ".join(map(str, source.season)) or "-"
+            lines.append(f"| {name} | {source.steps} x {source.series} | {seasons} | {source.about} |")
     for task in TASKS:
         some = [run for run in runs if run.condition["task"] == task]
         if not some:
