@@ -256,6 +256,7 @@ BAD: dict[str, tuple[dict[str, Any], Any, Any, str]] = {
     "one axis": ({}, np.ones(9), ring(), r"days x regions, at least one each, not of shape \(9,\)"),
     "text": ({}, [["a"] * REGIONS] * 20, ring(), "must be numbers"),
     "infinite": ({}, np.full((20, REGIONS), np.inf), ring(), "region 0 on day 0 is infinite"),
+    "huge": ({}, np.full((20, REGIONS), 1e200), ring(), r"region 0 on day 0 is above 1e\+100: use larger units"),
     "nothing known": ({}, np.full((20, REGIONS), np.nan), ring(), "no value is known at all"),
     "nothing to learn": (
         {**QUICK, "lags": 8},

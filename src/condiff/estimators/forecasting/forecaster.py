@@ -379,7 +379,7 @@ class PanelForecaster(Saveable):
         said = f"the forecast is {_in_words(self.shares_)}"
         if self.shares_.keys() <= set(SIMPLE):
             said += " (nothing was better in the back-test)"
-        if self.blind_shares_ != self.shares_:
+        if self.blind_shares_ != self.shares_ and np.isnan(self._given.values[-1]).any():
             said += f"; where the last step is missing, {_in_words(self.blind_shares_)}"
         return said
 

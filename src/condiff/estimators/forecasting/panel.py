@@ -17,6 +17,8 @@ Array = NDArray[np.float64]
 
 # Neighbours of a series where no graph is given, and common steps from which a correlation counts in full.
 _NEIGHBOURS, _ENOUGH = 8, 10
+# Squares of larger values are not numbers that can be computed with.
+_LARGEST = 1e100
 
 
 def checked_values(source: Any) -> Array:
@@ -31,6 +33,10 @@ def checked_values(source: Any) -> Array:
     if infinite.size:
         day, region = infinite[0]
         raise InvalidInputError(f"the value of region {region} on day {day} is infinite: correct it, or write NaN")
+    huge = np.argwhere(np.abs(values) > _LARGEST)
+    if huge.size:
+        day, region = huge[0]
+        raise InvalidInputError(f"the value of region {region} on day {day} is above {_LARGEST:g}: use larger units")
     if np.isnan(values).all():
         raise InvalidInputError("no value is known at all: there is nothing to learn from")
     return values
