@@ -66,3 +66,6 @@ def test_only_some_graphs_have_published_splits(graph: str, data_root: Path) -> 
     assert len(splits) == 10 and (len(splits[0].train), len(splits[0].validation)) == (87, 59)
     jobs = protocol("beyond").jobs(BeyondOptions(targets=("texas",), labels="published", splits=3, inits=1))
     assert len(jobs) == 3
+    said = protocol("beyond").notes(BeyondOptions(targets=("texas",), labels="published", method="COIN-adaptive"))
+    assert said == ["texas: 9% of 104 labelled edges join equals (27% by chance)"]
+    assert protocol("beyond").notes(BeyondOptions(targets=("texas",), labels="published")) == []

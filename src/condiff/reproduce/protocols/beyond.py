@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from condiff.errors import InvalidInputError
 from condiff.readers.node import NodeDataset
 from condiff.reproduce import figures
+from condiff.reproduce.baselines.beyond.adaptive import homophily
 from condiff.reproduce.baselines.node.method import Outcome
 from condiff.reproduce.baselines.node.problem import NodeProblem
 from condiff.reproduce.datasets import heterophilous
 from condiff.reproduce.pairs import paired, pairs_markdown
-from condiff.reproduce.protocol import Case, Job, Options, option
+from condiff.reproduce.protocol import Case, Job, Options, Protocol, option
 from condiff.reproduce.protocols import node
 from condiff.reproduce.rows import Row
 from condiff.reproduce.runs import Condition, Run
@@ -74,7 +75,7 @@ class BeyondOptions(Options):
             raise InvalidInputError(f"--labels must be even, tenth or published, not {self.labels!r}")
 
 
-class Beyond(node.Node):
+class Beyond(Protocol):
     """Node classification by methods that the paper does not have.
 
     The condition of even labels is that of the paper's own protocol, so that splits and results can be paired.
@@ -88,10 +89,11 @@ class Beyond(node.Node):
         "condiff bench beyond texas squirrel --labels published --method MLP,GCN,COIN-adaptive",
         "condiff bench beyond cora --method COIN-resolvent --set shares=false --splits 20",
     )
-    options = BeyondOptions  # type: ignore[assignment]
+    options = BeyondOptions
     baselines = "condiff.reproduce.baselines.beyond"
+    metrics = ("accuracy",)
 
-    def cases(self, options: BeyondOptions) -> Iterator[tuple[Case, dict[int, Split]]]:  # type: ignore[override]
+    def cases(self, options: BeyondOptions) -> Iterator[tuple[Case, dict[int, Split]]]:
         for target in options.targets:
             labels = load(target).labels
             condition = Condition(labels=options.labels)
@@ -104,6 +106,15 @@ class Beyond(node.Node):
                 splits = dict(list(heterophilous.own_splits(target).items())[: options.splits])
             yield Case(load(target).name, condition, _fingerprint(target), target), splits
 
+    def notes(self, options: BeyondOptions) -> list[str]:
+        """How often neighbours agree, as far as the first split's labels say."""
+        if "adaptive" not in options.method.lower():
+            return []
+        return [
+            f"{case.dataset}: {homophily(self.problem(case, *next(iter(splits.items()))))}"
+            for case, splits in self.cases(options)
+        ]
+
     def problem(self, case: Case, seed: int, split: Split) -> NodeProblem:
         return node.problem(load(case.source), split)
 
@@ -113,9 +124,8 @@ class Beyond(node.Node):
         return {name: 100 * float(right[part].mean()) for name, part in parts.items()}
 
     def describe(self, dataset: str, condition: Condition) -> tuple[str, ...]:
-        words = {"tenth": "10 % of the labels", "published": "published splits"}
-        kind = condition.get("labels")
-        return (dataset.capitalize(), words[str(kind)]) if kind else super().describe(dataset, condition)
+        words = {"tenth": ("10 % of the labels",), "published": ("published splits",)}
+        return (dataset.capitalize(), *words.get(str(condition.get("labels")), ()))
 
     def published_as(self, dataset: str, condition: Condition) -> tuple[str, str | None] | None:
         return None
