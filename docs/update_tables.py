@@ -24,7 +24,11 @@ from condiff.reproduce.rows import Row, comparable, describe
 from condiff.reproduce.runs import Condition
 from condiff.reproduce.store import Store
 from condiff.reproduce.tables import demo_markdown, markdown, put_table
-from condiff.theory.zoo import zoo_markdown
+from condiff.theory.verdicts import tables_markdown as axioms_markdown
+from condiff.theory.zoo import zoo_markdown, zoo_tables
+
+#: The examples of the theory that are on the page beyond the paper.
+BEYOND = ("coin-resolvent", "learned-symmetric", "learned-stochastic", "learned-signed", "graph-convection")
 
 
 def update(path: str, tables: dict[str, str]) -> None:
@@ -335,7 +339,9 @@ update(
     {
         "beyond pairs": beyond_markdown(),
         "beyond table": markdown([row for row in beyond if "labels" not in row.condition]),
+        "disagreeing table": markdown([row for row in beyond if "labels" in row.condition]),
         "beyond methods": methods_markdown(beyond_methods),
+        "beyond axioms": axioms_markdown(zoo_tables(BEYOND)),
     },
 )
 covid = rows_of("covid")

@@ -2,6 +2,7 @@
 
 from condiff.diffusion.boundary import diffuse_held
 from condiff.diffusion.chebyshev import Chebyshev
+from condiff.diffusion.convection import Convection, split
 from condiff.diffusion.euler import Euler
 from condiff.diffusion.exact import Exact
 from condiff.diffusion.implicit import Implicit
@@ -16,6 +17,7 @@ __all__ = [
     "SOLVERS",
     "Certificate",
     "Chebyshev",
+    "Convection",
     "Diffusion",
     "Euler",
     "Exact",
@@ -29,4 +31,5 @@ __all__ = [
     "certify",
     "diffuse_held",
     "diffusion_time",
+    "split",
 ]

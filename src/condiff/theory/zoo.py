@@ -14,7 +14,8 @@ from sklearn.datasets import make_moons
 from torch import nn
 
 from condiff.bases import Residual
-from condiff.diffusion import Diffusion, certify
+from condiff.diffusion import Convection, Diffusion, LearnedWeights, certify
+from condiff.diffusion.learned import Form
 from condiff.errors import InvalidInputError, did_you_mean
 from condiff.graph import Graph, kernel_graph
 from condiff.theory.axioms import check_axioms
@@ -167,6 +168,39 @@ def _dgc() -> LinearOperator:
     return LinearOperator(smoothing - np.eye(len(points)), step=0.25, horizon=2.0, points=points)
 
 
+def _resolvent() -> NodeNetwork:
+    """COIN-resolvent's step of thickness h: the inverse of I + h (I - S)."""
+    points, adjacency = _adjacency()
+    rate = np.eye(len(points)) - Graph.of(adjacency).normalised("symmetric", "add").weights.toarray()
+
+    def layer(u: Array, time: float, thickness: float) -> Array:
+        return np.asarray(np.linalg.solve(np.eye(len(points)) + thickness * rate, u))
+
+    return NodeNetwork(layer, adjacency, step=1.0, horizon=2.0, points=points)
+
+
+def _graph_convection() -> LinearOperator:
+    """What a convection of densities down a potential does to functions: its adjoint."""
+    points, adjacency = _adjacency()
+    moved = Convection.down(points[:, 1], Graph.of(adjacency))
+    return LinearOperator(
+        moved.generator.to_dense().numpy().T, step=moved.limit, horizon=8 * moved.limit, points=points
+    )
+
+
+def _learned(form: Form) -> LinearOperator:
+    """Weights as they may have been learned: those of parameters large enough to tell edges apart."""
+    points, adjacency = _adjacency()
+    graph = Graph.of(adjacency).normalised("symmetric", "add")
+    made = LearnedWeights(2, form=form, width=2).double()
+    with torch.no_grad():
+        for layer in {made.query, made.key}:
+            layer.weight.copy_(torch.as_tensor(2 * np.random.default_rng(0).normal(size=(2, 2))))
+        made.bias.fill_(-1.0)  # some scores are negative, some positive
+        matrix = made(torch.from_numpy(points), graph)(torch.eye(len(points), dtype=torch.float64)).numpy()
+    return LinearOperator(-matrix, step=made.limit(graph), horizon=8 * made.limit(graph), points=points)
+
+
 def _pde_gcn(activation: Callable[[Array], Array]) -> NodeNetwork:
     points, adjacency = _adjacency()
     ends = np.argwhere(np.triu(adjacency) > 0)
@@ -290,6 +324,38 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("gcde", "GCDE", "two graph convolutions", "0", lambda: residual(gcde_field, 3)),
     Entry("coin", "COIN's diffusion layers", "0", "strength x " + _HEAT, _coin, points=_places),
     Entry(
+        "coin-resolvent",
+        "COIN-resolvent's implicit step",
+        "0",
+        "I - D^-1/2 (A + I) D^-1/2",
+        _resolvent,
+        points=_places,
+    ),
+    Entry(
+        "graph-convection",
+        "convection along edges, upwind",
+        "flow along the edges",
+        "half the flow times the edge's length, by the upwind step",
+        _graph_convection,
+        points=_places,
+    ),
+    Entry(
+        "learned-symmetric",
+        "learned weights, symmetric",
+        "0",
+        "the Laplacian of w_ij sigmoid(s_ij)",
+        lambda: _learned("symmetric"),
+        points=_places,
+    ),
+    Entry(
+        "learned-stochastic",
+        "learned weights, row-stochastic",
+        "0",
+        "I - softmax of w_ij exp(s_ij)",
+        lambda: _learned("stochastic"),
+        points=_places,
+    ),
+    Entry(
         "coin-equation",
         "COIN's equation, both halves",
         "residual branch / dt up to T - 1, then 0",
@@ -298,6 +364,15 @@ ENTRIES: tuple[Entry, ...] = (
         known=_smoothed_coefficients(0.3),
     ),
     Entry("euler-past-limit", "diffusion layers of twice the positivity limit", "0", _HEAT, _past_the_limit, True),
+    Entry(
+        "learned-signed",
+        "learned weights, signed",
+        "none",
+        "|w_ij tanh(s_ij)|, with a reaction",
+        lambda: _learned("signed"),
+        True,
+        points=_places,
+    ),
     Entry("softmax-after-flow", "a softmax after the diffusion", "none", "none: not linear", _softmax_after, True),
     Entry("pde-gcn-tanh", "PDE-GCN with tanh", "none", "none: not linear", lambda: _pde_gcn(np.tanh), True),
     Entry(
