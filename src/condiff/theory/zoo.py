@@ -368,7 +368,7 @@ ENTRIES: tuple[Entry, ...] = (
         "learned-signed",
         "learned weights, signed",
         "none",
-        "|w_ij tanh(s_ij)|, with a reaction",
+        "the Laplacian of w_ij tanh(s_ij), with a reaction",
         lambda: _learned("signed"),
         True,
         points=_places,
