@@ -95,7 +95,7 @@ def test_values_too(client, tmp_path):
 
 
 def test_networks_are_diffused_until_as_much_freedom_is_left(client, tmp_path):
-    frame, _ = make(420)
+    frame, _ = make(240)
     source = write(frame, tmp_path / "source")
     network = {"base": "residual", "epochs": 20, "n_inits": 1, "folds": 0}
     found = fit_table(source, "kind", tmp_path / "given", cluster=client, sizes=SMALL, layers=5, **network)

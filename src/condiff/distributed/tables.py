@@ -16,6 +16,7 @@ import math
 import shutil
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
@@ -331,11 +332,13 @@ def _fit(job: _Job, how: Reading, sizes: Sizes, task: str, options: dict[str, An
     if gathered < n_rows:
         job.by_part("count", reading.tally)
         job.once("recount", reading.recount, n_parts, n_rows)
-    pilot = job.once("pilot", fit_pilot, how, options)
-    learnt = math.ceil(graph.rows_to_learn(n_rows) / n_parts)
-    width = job.by_part("encode", reading.encode, how, learnt, how.seed)[0]
-    n_cells = job.once("cells", graph.learn_cells, n_parts, graph.number_of_cells(n_rows), how.seed)
-    job.each("sort", graph.sort_by_cell, [(True,)] * n_parts)
+    with ThreadPoolExecutor(1) as beside:  # one worker fits the pilot while the others go on with the rows
+        fitting = beside.submit(job.once, "pilot", fit_pilot, how, options)
+        learnt = math.ceil(graph.rows_to_learn(n_rows) / n_parts)
+        width = job.by_part("encode", reading.encode, how, learnt, how.seed)[0]
+        n_cells = job.once("cells", graph.learn_cells, n_parts, graph.number_of_cells(n_rows), how.seed)
+        job.each("sort", graph.sort_by_cell, [(True,)] * n_parts)
+        pilot = fitting.result()
     work.remove("encoded", "learnt", "targets", "some", "tally")
     row_bytes = block_memory(width, pilot["n_neighbors"], pilot["outputs"], 1)
     cells = _cut(job, sizes, row_bytes, n_rows, n_cells)
@@ -723,7 +726,9 @@ def _folder_of(source: Any, work: Work, team: Crew) -> Path:
         if not folder.is_dir():
             raise InvalidFileError(f"{folder} is not a folder: give one that holds Parquet files")
         return folder
-    folder = work.path("source")
+    from dask.base import tokenize
+
+    folder = work.path(f"source-{tokenize(source)}")  # another frame, or this one changed, has another name
     partitions = source.to_delayed()
     names = [folder / f"part-{number:06d}.parquet" for number in range(len(partitions))]
     folder.mkdir(parents=True, exist_ok=True)
@@ -751,7 +756,7 @@ def _open(work: Work, parts: Sequence[Part], settings: dict[str, Any], tell: Cal
         return
     if work.folder.is_dir():
         for each in work.folder.iterdir():
-            if each.name != "source":
+            if not Path(parts[0].file).is_relative_to(each.resolve()):
                 shutil.rmtree(each) if each.is_dir() and not each.is_symlink() else each.unlink()
     work.folder.mkdir(parents=True, exist_ok=True)
     work.write_json("begun", digest)
