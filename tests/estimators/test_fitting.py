@@ -161,14 +161,16 @@ def test_only_automatic_fits_on_neighbours_merge_points(monkeypatch: pytest.Monk
 
 
 @pytest.mark.usefixtures("many")
-def test_bases_are_compared_on_few_of_many_points() -> None:
+def test_bases_are_compared_on_few_of_many_points(capsys: pytest.CaptureFixture[str]) -> None:
     points, truth = make_moons(400, noise=0.08, random_state=0)
     labels = np.full(len(truth), -1)
     labels[:16] = truth[:16]
     chosen = COINClassifier(base="blend").fit(points, labels)
     assert (chosen.transduction_ == truth).mean() > 0.9
     assert chosen.record_.output.shape == (400, 2)
-    assert COINClassifier().fit(points, labels).choice_ is not None
+    capsys.readouterr()
+    COINClassifier(base="residual", folds=0, verbose=True).fit(points, labels)
+    assert "engine written: as asked" in capsys.readouterr().out
 
 
 def test_rows_keep_their_answers_where_nodes_are_numbered_anew(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -513,12 +513,15 @@ class BaseCOIN(SaveableCOIN):
             nodes=items.nodes,
             settings=Training("adam", self.learning_rate, weight_decay=self.weight_decay, epochs=self.epochs),
         )
+        # Few of many points: nothing hangs on the rounding of such a fit, and the fastest way will do.
+        few_of_many = points is not None and len(inputs) <= MANY < self._domain.graph.n_nodes
+        engine = "written" if self.engine == "auto" and few_of_many and self._head == "softmax" else self.engine
         fitted = fit(
             [
                 problem.replace(model=network, sample_weight=weight, penalty=balance)
                 for network, weight, balance in zip(networks, weights, balances, strict=True)
             ],
-            self.engine,
+            engine,
             on_epoch=_print_epoch if self.verbose else None,
         )
         if self.verbose:

@@ -11,6 +11,7 @@ from condiff.training.engines.panel import Panel
 from condiff.training.engines.projected import Projected
 from condiff.training.engines.reference import Reference
 from condiff.training.engines.streamed import Streamed
+from condiff.training.engines.written import Written
 
 #: In the order in which they are asked: the first that neither refuses nor declines is taken.
 ENGINES: tuple[Engine, ...] = (
@@ -20,6 +21,7 @@ ENGINES: tuple[Engine, ...] = (
     Streamed(),
     Narrow(),
     Gram(),
+    Written(),
     Projected(),
     Reference(),
 )

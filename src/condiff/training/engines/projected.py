@@ -38,6 +38,11 @@ class Projected(Engine):
 
     name = "projected"
 
+    def networks(self, problems: Sequence[Problem]) -> StackedNetworks:
+        """What is trained."""
+        first = problems[0]
+        return StackedNetworks([each.model for each in problems], first.dense_x, first.settings)
+
     def refuses(self, problems: Sequence[Problem]) -> str | None:
         if not all(is_one_block(each.model.convection) for each in problems):
             return "the base network is not a single residual block"
@@ -55,8 +60,7 @@ class Projected(Engine):
     def fit(self, problems: Sequence[Problem], on_epoch: OnEpoch | None = None) -> list[Fitted]:
         first, (items, own) = problems[0], joined(problems)
         readout = readout_of(first, items.nodes)
-        networks = StackedNetworks([each.model for each in problems], first.dense_x, first.settings)
-        fitted = descended(problems, networks, readout, items, on_epoch)
+        fitted = descended(problems, self.networks(problems), readout, items, on_epoch)
         for each, here in zip(fitted, own, strict=True):
             each.outputs = readout.forward(each.base_outputs[None])[0, here]
         return fitted
