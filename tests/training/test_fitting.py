@@ -51,7 +51,9 @@ def test_verbose_says_which_engine_fits_and_why_the_others_do_not(capsys: pytest
         "[condiff] not panel: there is no batch of graphs",
         "[condiff] not blocked: the features are dense",
         "[condiff] not streamed: the graph is small enough for all nodes at once",
+        "[condiff] not narrow: the base network has no narrow hidden layer",
         "[condiff] not gram: it is for gradient descent (sgd), not adam",
+        "[condiff] not written: it rounds otherwise than projected, by which figures were made",
     ]
     assert (fitted.engine, fitted.reason) == (
         "projected",
