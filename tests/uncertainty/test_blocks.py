@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from condiff import COINClassifier, COINRegressor
-from condiff.uncertainty import carried, told_by_columns
+from condiff.uncertainty import carried, column_shares
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +49,7 @@ def test_columns_by_themselves_the_telling_one_first() -> None:
     }
     columns["colour"] = [("red", "blue", None)[row % 3] for row in range(80)]
     model = COINClassifier(base="residual", layers=10, n_inits=1).fit(columns, np.where(np.arange(80) < 30, kinds, -1))
-    shares = told_by_columns(model)
+    shares = column_shares(model)
     assert set(shares) == {"noise", "height", "colour"}
     assert next(iter(shares)) == "height"
     assert shares["height"] > 0.9 > 0.8 > shares["noise"]

@@ -33,8 +33,8 @@ _NEIGHBOURS, _RANK, _WIDTH = 12, 6, 64
 # Labels are held anew after every so many layers.
 _ROUNDS, _LAYERS = 3, 16
 _TREES = 25
-# Folds that hold labels out in turn, and those of more labels than so many.
-_FOLDS, _FEWER_FOLDS, _MANY = 4, 3, 150
+# Folds that hold labels out in turn, and those of more labels or of more nodes than so many.
+_FOLDS, _FEWER_FOLDS, _MANY, _LARGE = 4, 3, 150, 5000
 # Held-out labels that may decide against the diffusion, and standard errors by which they must.
 _FEWEST_TO_CHOOSE, _CLEARLY = 20, 1.0
 # Labels up to which a Gaussian process is worth its time.
@@ -144,9 +144,8 @@ class Learner:
         data = Labelled(
             self.inputs, items.nodes, items.targets, items.weights * (len(items.nodes) / len(nodes)), n_classes
         )
-        folds = held_out_folds(
-            items, items.targets, 0 if not judged else _FOLDS if len(items.nodes) <= _MANY else _FEWER_FOLDS
-        )
+        fewer = len(items.nodes) > _MANY or len(self.inputs) > _LARGE
+        folds = held_out_folds(items, items.targets, (_FEWER_FOLDS if fewer else _FOLDS) if judged else 0)
         fold, item = np.nonzero(folds)
         tried = np.zeros((2, len(item), n_classes))
         for number, left_out in enumerate(folds):

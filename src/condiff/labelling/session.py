@@ -22,7 +22,7 @@ from condiff.uncertainty.label_noise import trust
 from condiff.uncertainty.suggest import DEFAULT
 
 # Questions that are chosen at once, and seconds for which a row is kept for the browser that shows it.
-_QUESTIONS, _KEPT = 10, 600.0
+_QUESTIONS, _KEPT = 5, 600.0
 # Classes that are shown with a row, labels that look wrong, and pairs of classes between which answers moved.
 _CLASSES, _ISSUES, _MOVES = 9, 50, 3
 _MOST_LETTERS = 200

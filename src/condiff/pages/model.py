@@ -34,7 +34,7 @@ from condiff.pages.report import (
     versions,
 )
 from condiff.pages.scene import plane
-from condiff.uncertainty import Change, Inspection, Suggestion, told_by_columns
+from condiff.uncertainty import Change, Inspection, Suggestion, column_shares
 
 _CHANGES = 50
 _SUGGESTIONS = 20
@@ -265,16 +265,18 @@ class _ModelReport:
         return [Text(explained), Table(f"{len(rows)} of {len(issues)} given labels.", columns, rows)]
 
     def columns(self) -> list[Section]:
-        """Which columns tell the answers, where there are several."""
-        shares = told_by_columns(self.model)
+        """How much of the answers each column predicts, where there are several."""
+        shares = column_shares(self.model)
         if not shares:
             return []
         what = "share of the points whose answer most of their ten nearest have"
         if not self.colours:
             what = "share of the answers' variance that the mean of the ten nearest explains"
         rows = [[Cell(name), _percent(share)] for name, share in list(shares.items())[:_SUGGESTIONS]]
-        table = Table("Columns that tell most.", [Column("column", "text"), Column("answers told", about=what)], rows)
-        explained = f"By each column alone, the {what}. What columns tell only together is not seen here."
+        table = Table(
+            "The best columns first.", [Column("column", "text"), Column("answers predicted", about=what)], rows
+        )
+        explained = f"By each column alone, the {what}. What columns say only together is not seen here."
         return [Section("Which columns mattered", [Text(explained), table])]
 
     def certificate(self) -> list[Block]:

@@ -1,6 +1,6 @@
 """How sure an answer is: the record of a fit, calibration, what the diffusion changed, and what to label next."""
 
-from condiff.uncertainty.blocks import carried, told_by_columns
+from condiff.uncertainty.blocks import carried, column_shares
 from condiff.uncertainty.calibration import apply_temperature, fit_temperature, shrink
 from condiff.uncertainty.conformal import Promise
 from condiff.uncertainty.inspection import Change, Inspection, LabelIssue, Neighbour, Suggestion
@@ -23,11 +23,11 @@ __all__ = [
     "apply_temperature",
     "carried",
     "class_shares",
+    "column_shares",
     "fit_temperature",
     "reliability",
     "reliability_per_class",
     "shrink",
     "suggest",
-    "told_by_columns",
     "with_shares",
 ]

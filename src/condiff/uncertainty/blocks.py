@@ -36,10 +36,10 @@ def carried(model: Any) -> dict[str, float]:
     return _shares(model, _parts(model))
 
 
-def told_by_columns(model: Any) -> dict[str, float]:
-    """The same for every column of the table by itself, those that tell most first.
+def column_shares(model: Any) -> dict[str, float]:
+    """The same for every column of the table by itself, the best first.
 
-    Columns that tell something only together, as two coordinates do, are underrated by this.
+    Columns that say something only together, as two coordinates do, are underrated by this.
     """
     check_is_fitted(model)
     blocks = [] if model.encoder_ is None else model.encoder_.blocks_
