@@ -182,6 +182,8 @@ def test_bad_input_is_said_in_one_line(fitted, client, tmp_path):
         (source, "kin", {}, "no target column 'kin'.*did you mean 'kind'"),
         (nothing, "kind", {}, "is empty in every row"),
         (source, "kind", {"graph": "leaves"}, "needs all rows in one place"),
+        (source, "kind", {"base": "forest"}, "The 'base' parameter of COINClassifier must be"),
+        (source, "kind", {"layer": 4}, "layer does not apply to a classification"),
         (source, "kind", {"class_prior": {"a": 1, "z": 1}, "layers": 4}, "there is no class 'z'"),
     ):
         with pytest.raises((InvalidInputError, InvalidFileError), match=message):

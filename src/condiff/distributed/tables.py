@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils._param_validation import InvalidParameterError
 
 from condiff.bases.classical import Inputs, Labelled
 from condiff.diffusion import Certificate, diffusion_time
@@ -531,9 +532,14 @@ def fit_pilot(work: Work, item: int, how: Reading, options: dict[str, Any]) -> d
     targets = reading.targets_of(table.column(how.target).words(), labels)
     kind = COINClassifier if classes else COINRegressor
     given = {**_by_code(options, labels), "graph": "knn"}
-    model = kind(**given).fit(
-        EncodedTable(table, encoder), np.nan_to_num(targets, nan=-1).astype(int) if classes else targets
-    )
+    for name in given:
+        if name not in kind._get_param_names():
+            raise InvalidInputError(f"{name} does not apply to a {labels['task']}: leave it out")
+    known = np.nan_to_num(targets, nan=-1).astype(int) if classes else targets
+    try:
+        model = kind(**given).fit(EncodedTable(table, encoder), known)
+    except InvalidParameterError as error:
+        raise InvalidInputError(str(error)) from error
     if classes:
         # Fitted on codes, because a class of the table may itself be called -1.
         called = np.array(classes, dtype=object if isinstance(classes[0], str) else None)
