@@ -1,6 +1,8 @@
 """condiff bench cluster: rows in files, and results that are not measured twice."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -37,3 +39,19 @@ def test_what_the_file_holds_is_not_run_again(tmp_path, monkeypatch):
     sizes = [(2000, 0), (2000, 1), (2000, 2), (1_000_000, 1), (1_000_000, 2)]
     assert ran == [(*size, False) for size in sizes] + [(2000, 2, True)]
     assert len(json.loads(out.read_text())) == 6 and [row["kill"] for row in found] == [True]
+
+
+def test_one_worker_is_killed_in_every_stage(tmp_path):
+    sleepers = [subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) for _ in range(2)]
+
+    class Client:
+        def run(self, function, on_error):
+            return {one.pid: one.pid for one in sleepers if one.poll() is None}
+
+    marks = tmp_path / "model.work/marks"
+    with cluster._killer(Client(), tmp_path / "model", True) as killed:
+        for stage, one in zip(("encode", "sort"), sorted(sleepers, key=lambda each: each.pid), strict=True):
+            (marks / stage).mkdir(parents=True)
+            (marks / stage / "000000.json").touch()
+            assert one.wait(30) == -9
+    assert killed == ["encode", "sort"]

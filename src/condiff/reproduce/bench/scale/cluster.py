@@ -149,12 +149,12 @@ def _killer(client: Any, model: Path, wanted: bool) -> Iterator[list[str]]:
     def watch() -> None:
         marks = model.with_name(f"{model.name}.work") / "marks"
         while not over.wait(0.05):
-            stages = [each for each in marks.iterdir() if each.is_dir()] if marks.is_dir() else []
-            for stage in stages:
-                if stage.name not in killed and any(stage.iterdir()):
-                    with contextlib.suppress(Exception):  # a worker may be between two lives
-                        os.kill(sorted(client.run(os.getpid).values())[len(killed) % len(stages) - 1], signal.SIGKILL)
-                    killed.append(stage.name)
+            with contextlib.suppress(OSError):  # the folder may be moved away, and a worker be between two lives
+                begun = sorted({mark.parent.name for mark in marks.glob("*/*.json")} - set(killed))
+                workers = sorted(client.run(os.getpid, on_error="ignore").values()) if begun else []
+                if workers:
+                    os.kill(workers[len(killed) % len(workers)], signal.SIGKILL)
+                    killed.append(begun[0])
 
     thread = threading.Thread(target=watch, daemon=True)
     if wanted:
