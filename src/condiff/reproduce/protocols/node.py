@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -161,7 +161,7 @@ class Node(Protocol):
     name = "node"
     title = "Node classification"
     about = "Classify the nodes of citation graphs, or of a graph of yours, from a few labels per class."
-    examples = (
+    examples: ClassVar[tuple[str, ...]] = (
         "condiff reproduce node cora",
         "condiff reproduce node cora citeseer --method COIN,GCN,APPNP --splits 20 --inits 5",
         "condiff reproduce node cora --split public --method all",
@@ -193,11 +193,15 @@ class Node(Protocol):
                 found.setdefault(case_of(target, split), {})[seed] = split
             yield from found.items()
 
+    def dataset(self, case: Case) -> NodeDataset:
+        """The graph of a case, with all of its labels."""
+        return load(*case.source)
+
     def problem(self, case: Case, seed: int, split: Split) -> NodeProblem:
-        return problem(load(*case.source), split)
+        return problem(self.dataset(case), split)
 
     def measure(self, job: Job, outcome: Outcome) -> dict[str, float]:
-        right = outcome.scores.argmax(-1).numpy() == load(*job.case.source).labels
+        right = outcome.scores.argmax(-1).numpy() == self.dataset(job.case).labels
         return {
             "accuracy": 100 * float(right[job.split.test].mean()),
             "validation_accuracy": 100 * float(right[job.split.validation].mean()),
@@ -230,7 +234,7 @@ class Node(Protocol):
         for (dataset, method), own in groups.items():
             if "weight_decay" in own[0][1].metrics:
                 found.append(f"{dataset}: {method} chose {_chosen([run for _, run in own])}")
-            if (chance := _at_chance(own)) is not None:
+            if (chance := _at_chance(own, self.dataset(own[0][0].case).labels)) is not None:
                 found.append(
                     f"{dataset}: {method} is right at {chance[0]:.1f} % of the validation nodes, no better than chance "
                     f"({chance[1]:.1f} %): the graph or the features tell too little of the classes. Compare MLP, "
@@ -290,9 +294,8 @@ def _chosen(runs: Sequence[Run]) -> str:
     return " and ".join(texts)
 
 
-def _at_chance(own: Sequence[tuple[Job, Run]]) -> tuple[float, float] | None:
+def _at_chance(own: Sequence[tuple[Job, Run]], labels: NDArray[np.int64]) -> tuple[float, float] | None:
     """The accuracy at the validation nodes and that of a guess, in percent, where these cannot be told apart."""
-    labels = load(*own[0][0].case.source).labels
     counts = np.bincount(labels[own[0][0].split.validation])
     if counts.size == 0:
         return None
