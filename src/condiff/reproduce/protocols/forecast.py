@@ -222,6 +222,9 @@ def readme(runs: Sequence[Run]) -> str:
         some = [run for run in runs if run.condition["task"] == task]
         if some:
             lines += ["", f"## {title}: means over panels", "", *_mean_table(some, "mase")]
+            unseen = [run for run in some if PANELS[run.dataset].half == "unseen"]
+            if unseen:
+                lines += ["", "Of panels that are only reported:", "", *_mean_table(unseen, "mase")]
             lines += ["", "The pinball loss:", "", *_mean_table(some, "pinball")]
             for level in (80, 95):
                 lines += ["", f"Of the truth within {level} % intervals (%):", ""]
