@@ -11,6 +11,7 @@ METHODS: dict[str, tuple[str, str]] = {
     "COIN-resolvent": ("resolvent", "ResolventCOIN"),
     "COIN-shares": ("shares", "SharesCOIN"),
     "COIN-adaptive": ("adaptive", "AdaptiveCOIN"),
+    "Equation": ("equation", "Equation"),
     "GRAND-random": ("grand_random", "GRANDRandom"),
     "GPRGNN": ("gprgnn", "GPRGNN"),
     "FAGCN": ("fagcn", "FAGCN"),
