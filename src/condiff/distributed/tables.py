@@ -43,6 +43,8 @@ from condiff.files import atomic_folder, atomic_path
 from condiff.graph.approximate import RECALL
 from condiff.readers.targets import encode_classes, infer_task, regression_values
 
+__all__ = ["Sizes", "TableFit", "Used", "fit_table", "predict_table"]
+
 #: Where the parts of a graph that was fitted on a cluster are, within a model's folder, and the answers at its rows.
 CLUSTER, ANSWERS = "cluster", "answers"
 _PLAN = "plan"
