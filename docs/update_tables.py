@@ -195,7 +195,7 @@ def cluster_markdown(rows: list[dict]) -> str:
 
 
 def billion_markdown(rows: list[dict]) -> str:
-    """Stages of the largest undisturbed fit of the blend, and of a billion rows on 16 machines of 8 cores."""
+    """Stages of the largest undisturbed fit, and of a billion rows on 16 machines of 8 cores."""
     row = max((each for each in rows if each["workers"] and not each["kill"]), key=lambda each: each["rows"])
     work = TableWork(row["rows"], 32, 10, 12, row["layers"], row["visited"])
     cluster = {"machines": 16, "cores": 8, "bytes_per_second": 5e8}
