@@ -61,7 +61,7 @@ def test_new_rows_of_an_adjacency_in_the_place_of_x_may_be_given_as_edges_too() 
 def test_new_nodes_without_edges_are_answered_by_the_base_network_with_a_warning() -> None:
     adjacency, ring = two_rings()
     X = np.random.default_rng(0).normal(size=(40, 3))
-    model = COINClassifier(graph="precomputed", **FAST).fit(X, hide(ring, 2), adjacency=adjacency)
+    model = COINClassifier(graph="precomputed", calibration=None, **FAST).fit(X, hide(ring, 2), adjacency=adjacency)
     new = np.random.default_rng(1).normal(size=(5, 3))
     with pytest.warns(UserWarning, match="5 points are new and came without adjacency"):
         found = model.predict_proba(new)
@@ -101,7 +101,7 @@ def test_points_that_no_label_reaches_are_flagged_and_answered_by_the_base_netwo
     labels = np.where(y == 2, -1, hide(y, 4))
     # The unlabelled cluster lies where class 1 does, but too far for an edge.
     X[y == 2] = X[y == 1][: (y == 2).sum()] + 40 * (X[y == 1].mean(axis=0) - X[y == 0].mean(axis=0))
-    model = COINClassifier(folds=0)
+    model = COINClassifier(folds=0, calibration=None)
     with pytest.warns(UnlabelledComponentWarning, match=r"30 points lie in 1 component"):
         model.fit(X, labels)
     np.testing.assert_array_equal(model.unlabelled_component_, y == 2)
@@ -182,7 +182,7 @@ def test_held_out_labels_shorten_a_diffusion_that_misleads() -> None:
 
 def test_without_layers_the_network_answers_alone() -> None:
     X, _, labels = blobs(spread=3.0)
-    model = COINClassifier(**FAST, layers=0, noisy_labels=True).fit(X, labels)
+    model = COINClassifier(**FAST, layers=0, noisy_labels=True, calibration=None).fit(X, labels)
     np.testing.assert_allclose(model.predict_proba(X), model.base_outputs(X), atol=1e-9)
 
 

@@ -55,7 +55,7 @@ def test_values_and_a_given_graph() -> None:
 def test_other_parameters_of_the_graph_need_other_rows() -> None:
     X, _, given = blobs()
     prepared = COINClassifier(**FAST).prepare(X)
-    with pytest.raises(InvalidInputError, match="prepared with n_neighbors=12, not 5: prepare again"):
+    with pytest.raises(InvalidInputError, match="prepared with n_neighbors=12, not 5: prepare them again"):
         COINClassifier(n_neighbors=5, **FAST).fit(prepared, given)
     COINClassifier(layers=0, epochs=2).fit(prepared, given)
 

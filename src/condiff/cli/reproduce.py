@@ -197,9 +197,6 @@ def run(protocol: Protocol, options: Options, running: Running) -> None:
     notes = protocol.notes(options)
     protocol.fetch(options, batches_shown)
     jobs = protocol.jobs(options)
-    # Only now: what is wrong with the options is one line, without others before it.
-    for line in notes:
-        note(line)
     made, out = provenance(typed()), running.out
     if running.verify is not None:
         _verify(protocol, jobs, running, running.verify, made)
@@ -208,6 +205,9 @@ def run(protocol: Protocol, options: Options, running: Running) -> None:
     with pool_of as pool, Store(out / STORE) as store:
         keys = [job.key for job in jobs]
         store.check_same_data(keys)
+        # Only now: what is wrong with the options is one line, without others before it.
+        for line in notes:
+            note(line)
         held = store.find(keys)
         protocol.prepare([job for job in jobs if job.key.digest not in held], pool, note)
         ahead = 64 if running.cluster is None else AHEAD
