@@ -11,6 +11,7 @@ from tests.robustness import torture
 from tests.robustness.campaigns import Data, Finding, Models, refused
 from tests.robustness.inputs import Inputs
 from tests.robustness.kills import Kills, in_child
+from tests.robustness.labels import Labels
 from tests.robustness.worker import outcome
 
 from condiff.errors import InvalidFileError
@@ -25,6 +26,7 @@ SHORT: dict[Any, list[int]] = {
     Data: list(range(114)),
     Kills: list(range(16)),
     Inputs: list(range(0, 440, 11)),
+    Labels: list(range(40)),
 }
 
 

@@ -26,7 +26,7 @@ from condiff.files import write_text
 
 ROOT = Path(__file__).parents[2]
 #: How many cases each campaign is to have, and how many are tried by one process.
-WANTED = {"model": 10_000, "data": 10_000, "kill": 1_500, "input": 416}
+WANTED = {"model": 10_000, "data": 10_000, "kill": 1_500, "input": 416, "label": 1_000}
 CHUNK = 250
 #: Seconds that a case may take, and a worker until its first case.
 LIMIT, START = 30.0, 180.0

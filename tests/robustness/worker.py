@@ -17,8 +17,9 @@ from pathlib import Path
 from tests.robustness.campaigns import Campaign, Data, Models
 from tests.robustness.inputs import Inputs
 from tests.robustness.kills import Kills
+from tests.robustness.labels import Labels
 
-CAMPAIGNS: dict[str, type[Campaign]] = {kind.name: kind for kind in (Models, Data, Kills, Inputs)}
+CAMPAIGNS: dict[str, type[Campaign]] = {kind.name: kind for kind in (Models, Data, Kills, Inputs, Labels)}
 #: Bytes that a case may take beyond what the process had when it was ready.
 ROOM = 2 << 30
 
