@@ -386,7 +386,13 @@ values = tables_markdown(
 update("README.md", {"classes table": tables_markdown(tables, "classes", classes, scores)})
 update(
     "docs/alternatives.md",
-    {"classes table": tables_markdown(tables, "classes", classes, judged), "values table": values},
+    {
+        "classes table": tables_markdown(tables, "classes", classes, judged),
+        "budgets table": tables_markdown(
+            tables, "classes", {(n, True): f"{n} per class" for n in (1, 2, 10)}, {**scores, "log_loss": "log loss"}
+        ),
+        "values table": values,
+    },
 )
 text = rows_of("text")
 update(

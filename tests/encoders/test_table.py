@@ -526,7 +526,7 @@ def test_a_very_large_one_hot_result_is_sparse(monkeypatch: pytest.MonkeyPatch) 
 def test_levels_of_a_large_table_are_pooled_until_it_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = {"c": [f"c{i % 200}" for i in range(4000)], "d": [f"d{i % 20}" for i in range(4000)]}
     assert len(names(TableEncoder().fit(rows))) == 220
-    monkeypatch.setattr("condiff.encoders.columns.MAX_CELLS", 4000 * 100)
+    monkeypatch.setattr("condiff.encoders.learning.MAX_CELLS", 4000 * 100)
     encoder = TableEncoder().fit(rows)
     assert len(names(encoder)) == 62 + 1 + 20  # 1000 is halved until it is below 80
     assert str(encoder.describe()[0]) == "'c': category, 62 levels one-hot, 138 rare pooled"

@@ -30,8 +30,9 @@ from condiff.cli.inputs import (
     row_index,
 )
 from condiff.cli.output import batches_shown, console, counted, note, print_json, typed, working
-from condiff.encoders.columns import DroppedColumn, learn_columns
+from condiff.encoders.columns import DroppedColumn
 from condiff.encoders.embedding import progress_shown
+from condiff.encoders.learning import learn_columns
 from condiff.errors import InvalidInputError
 from condiff.readers.targets import Label, class_slips, encode_classes, infer_task, regression_values
 

@@ -13,8 +13,9 @@ import typer
 
 from condiff.cli.inputs import DATA_HELP, EDGES_HELP, id_columns, open_data, row_index
 from condiff.cli.output import batches_shown, check_out, console, counted, note, print_json, working
-from condiff.encoders.columns import DroppedColumn, learn_columns
+from condiff.encoders.columns import DroppedColumn
 from condiff.encoders.embedding import progress_shown
+from condiff.encoders.learning import learn_columns
 from condiff.errors import InvalidInputError, MissingDependencyError
 from condiff.readers.cells import TEXT
 from condiff.readers.columns import Column, ColumnDict

@@ -37,8 +37,8 @@ from condiff.cli.output import (
     working,
     write_csv,
 )
-from condiff.encoders.columns import require_columns
 from condiff.encoders.embedding import progress_shown
+from condiff.encoders.learning import require_columns
 from condiff.errors import InvalidFileError, InvalidInputError
 from condiff.files import atomic_path
 from condiff.readers.cells import listed

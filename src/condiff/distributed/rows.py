@@ -21,18 +21,8 @@ from numpy.typing import NDArray
 
 from condiff.distributed.crew import Work
 from condiff.encoders import TableEncoder
-from condiff.encoders.columns import (
-    FEWEST_LEVELS,
-    FLAG_SHARE,
-    MAX_CELLS,
-    MAX_LEVELS,
-    CategoryColumn,
-    DateColumn,
-    LearnedColumn,
-    NumberColumn,
-    category_of,
-    learn_columns,
-)
+from condiff.encoders.columns import CategoryColumn, DateColumn, LearnedColumn, NumberColumn
+from condiff.encoders.learning import FEWEST_LEVELS, FLAG_SHARE, MAX_CELLS, MAX_LEVELS, category_of, learn_columns
 from condiff.errors import InvalidFileError, InvalidInputError
 from condiff.files import atomic_path, new_array
 from condiff.readers.arrow import ArrowColumns, open_parquet, read_batches
@@ -66,7 +56,7 @@ class Reading:
     target, unlabelled
         The column to learn, and words in it that mean that there is no label.
     columns
-        What :func:`condiff.encoders.columns.learn_columns` is told of the others.
+        What :func:`condiff.encoders.learning.learn_columns` is told of the others.
     pilot_rows, most_labels
         How many rows without a label, and at most how many with one, are gathered in one place.
     seed

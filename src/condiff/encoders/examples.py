@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from condiff.encoders.columns import learn_columns
+from condiff.encoders.learning import learn_columns
 from condiff.readers.columns import as_columns
 
 _ROWS = 40

@@ -13,7 +13,6 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from condiff.encoders.columns import (
-    MAX_CELLS,
     ColumnNote,
     DroppedColumn,
     EmbeddedColumn,
@@ -22,11 +21,9 @@ from condiff.encoders.columns import (
     TextColumn,
     folder_of,
     from_dict,
-    learn_columns,
-    numbers_of,
-    require_columns,
     to_dict,
 )
+from condiff.encoders.learning import MAX_CELLS, learn_columns, numbers_of, require_columns
 from condiff.errors import InvalidFileError, InvalidInputError
 from condiff.readers.columns import Columns, as_columns, as_frame, is_cell
 
@@ -124,7 +121,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def of(cls, columns: Iterable[LearnedColumn], n_rows: int, **params: Any) -> Self:
-        """The encoder of what :func:`~condiff.encoders.columns.learn_columns` has learned from so many rows."""
+        """The encoder of what :func:`~condiff.encoders.learning.learn_columns` has learned from so many rows."""
         return cls(**params)._learned(list(columns), n_rows)
 
     def _learned(self, columns: list[LearnedColumn], n_rows: int) -> Self:
