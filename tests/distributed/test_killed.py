@@ -44,7 +44,7 @@ def answers(model):
 def test_killed_workers_and_a_lost_scheduler_change_nothing(tmp_path):
     source = write(make(20_000, labels=60)[0], tmp_path / "source", 4, 2500)
     model = tmp_path / "model"
-    with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
+    with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0") as client:
         whole = fit_table(source, "kind", model, cluster=client, sizes=SIZES, **BLEND)
     (tmp_path / "cluster").mkdir()
     with running(tmp_path / "cluster") as cluster:
@@ -64,7 +64,7 @@ def test_killed_workers_and_a_lost_scheduler_change_nothing(tmp_path):
             fit_table(source, "kind", tmp_path / "third", cluster=cluster.address, sizes=SIZES, **BLEND)
         thread.join()
     said = []
-    with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
+    with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0") as client:
         found = fit_table(source, "kind", tmp_path / "third", cluster=client, sizes=SIZES, report=said.append, **BLEND)
     assert said[0].startswith("continuing in ") and not any(line.startswith(("gather", "encode")) for line in said)
     assert np.array_equal(answers(found.model), answers(whole.model))

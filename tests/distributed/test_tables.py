@@ -29,7 +29,7 @@ BLEND = {"base": "blend", "layers": 4}
 
 @pytest.fixture(scope="module")
 def client():
-    with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit="4GB") as here:
+    with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=":0", memory_limit="4GB") as here:
         yield here
 
 
