@@ -131,7 +131,7 @@ def tables_markdown(rows: list[dict], target: str, shown: dict[tuple[int, bool],
     found: dict[str, dict[tuple[int, bool, str], float]] = {}
     for row in rows:
         condition = row["condition"]
-        if condition["target"] == target and condition["half"] == "unseen":
+        if condition["target"] == target and condition["half"] == "unseen" and "where" not in condition:
             key = condition["labels"], condition["per_class"], row["metric"]
             found.setdefault(row["method"], {})[key] = row["mean"]
     columns = [(*labels, metric) for labels in shown for metric in metrics]

@@ -16,7 +16,7 @@ from sklearn.metrics import r2_score
 from condiff import COINClassifier, COINRegressor, load
 from condiff.errors import InvalidInputError
 from condiff.estimators.choice import Candidate
-from condiff.estimators.rehearsal import redundancy
+from condiff.estimators.rehearsal import is_embedding, redundancy
 
 
 def few(y: np.ndarray, per_class: int, seed: int = 0) -> np.ndarray:
@@ -274,3 +274,13 @@ def test_values_are_not_diffused_where_held_out_labels_speak_against_it(monkeypa
     model = COINRegressor().fit(X, y)
     assert model.layers_ == 0
     assert "held-out labels gain nothing from 48 layers over nearest neighbours" in str(model.choice_)
+
+
+def test_unit_vectors_are_an_embedding_and_rows_of_categories_are_none() -> None:
+    generator = np.random.default_rng(0)
+    vectors = generator.normal(size=(300, 40))
+    assert is_embedding(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
+    assert not is_embedding(vectors)
+    categories = np.concatenate([np.eye(4)[generator.integers(0, 4, 300)] for _ in range(10)], axis=1)
+    assert np.ptp(np.linalg.norm(categories, axis=1)) < 1e-12
+    assert not is_embedding(categories)

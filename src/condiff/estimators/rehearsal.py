@@ -28,6 +28,8 @@ FEWEST_TESTED = 10
 # From this redundancy of the columns on a contest may be won; less will do where there are many points, because their
 # neighbours are near enough to carry a label on.
 _REDUNDANT, _REDUNDANT_OF_MANY = 0.6, 0.4
+# Different values up to which a column shows categories.
+_FEW_VALUES = 4
 # Columns that unit vectors of an encoder have at least.
 _EMBEDDED = 32
 # Redundancy of columns: points that are looked at, among how many their neighbours are sought, neighbours that are
@@ -109,10 +111,15 @@ def score(answers: Array, base: Array, data: Labelled, tested: NDArray[np.bool_]
 
 
 def is_embedding(points: Array) -> bool:
-    """Whether rows are an encoder's unit vectors, as far as some of them show."""
+    """Whether rows are an encoder's unit vectors, as far as some of them show.
+
+    Rows of categories alone, each as zeros and a one, may have one length too, but their columns have few values.
+    """
     some = points[:: max(1, len(points) // _POINTS)]
     lengths = np.linalg.norm(some, axis=1)
-    return bool(points.shape[1] >= _EMBEDDED and np.ptp(lengths) < 1e-3 * lengths.max())
+    if points.shape[1] < _EMBEDDED or np.ptp(lengths) >= 1e-3 * lengths.max():
+        return False
+    return bool(np.median([len(np.unique(column)) for column in some.T[:_EMBEDDED]]) > _FEW_VALUES)
 
 
 def may_cluster(points: Array, scaled: Callable[[Array], Array], seed: int) -> bool:
