@@ -77,3 +77,12 @@ def test_few_shot_values_are_intervals_over_tasks() -> None:
     assert row.text("latex", bold=True) == r"\textbf{82.31} $\pm$ 0.23"
     assert row.text("markdown", bold=True) == "**82.31** ± 0.23"
     assert row.text("html", bold=True) == "<b>82.31</b> ± 0.23"
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_no_place_of_a_machine_is_named(folder: Path) -> None:
+    with Store.snapshot(folder / STORE) as store:
+        makers = [made for (made,) in store._connection.execute("SELECT made FROM makers")]
+    for text in (*makers, (folder / "provenance.json").read_text()):
+        commands = [line for line in text.replace(",", "\n").splitlines() if '"command"' in line]
+        assert not [word for line in commands for word in line.split() if word.startswith(("/", "~"))]
