@@ -18,38 +18,30 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, fields
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.utils._param_validation import InvalidParameterError
 
-from condiff.bases.classical import Inputs, Labelled
-from condiff.diffusion import Certificate, diffusion_time
-from condiff.diffusion.readout import ReadOut
+from condiff.diffusion import Certificate
+from condiff.distributed import answers
 from condiff.distributed import cells as graph
 from condiff.distributed import rows as reading
+from condiff.distributed.answers import ANSWERS
 from condiff.distributed.crew import Crew, Used, Work, crew, used
+from condiff.distributed.pilot import fit_pilot, read_labels
 from condiff.distributed.rows import Part, Reading, parts_of
 from condiff.distributed.table_cost import block_memory
-from condiff.encoders.table import EncodedTable
 from condiff.errors import InvalidFileError, InvalidInputError, MissingDependencyError
-from condiff.estimators import COINClassifier, COINRegressor, load
-from condiff.estimators.inputs import known_shares
-from condiff.estimators.recipe import Affine, clamped, class_shares
+from condiff.estimators import load
 from condiff.files import atomic_folder, atomic_path
 from condiff.graph.approximate import RECALL
-from condiff.readers.targets import encode_classes, infer_task, regression_values
 
 __all__ = ["Sizes", "TableFit", "Used", "fit_table", "predict_table"]
 
-#: Where the parts of a graph that was fitted on a cluster are, within a model's folder, and the answers at its rows.
-CLUSTER, ANSWERS = "cluster", "answers"
+#: Where the parts of a graph that was fitted on a cluster are, within a model's folder.
+CLUSTER = "cluster"
 _PLAN = "plan"
-# Points that a read-out is fitted on, spread evenly over all.
-_READ = 1000
 # Share of a worker's memory that a block may take.
 _SHARE = 0.35
 _FEWEST_ROWS, _MOST_BLOCKS = 65_536, 256
@@ -321,7 +313,7 @@ class _Job:
         """Write answers part by part."""
         before = np.cumsum([0] + [part.rows for part in self.parts]).tolist()
         arguments = [(part, n_blocks, folder, first) for part, first in zip(self.parts, before, strict=False)]
-        self.each("answers", write_answers, arguments)
+        self.each("answers", answers.write_answers, arguments)
 
 
 def _fit(job: _Job, how: Reading, sizes: Sizes, task: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -348,15 +340,15 @@ def _fit(job: _Job, how: Reading, sizes: Sizes, task: str, options: dict[str, An
     nodes = job.each("collect", graph.collect, [(own, n_parts, "nodes", True) for own in cells])
     work.remove("sorted", "sorted_targets", "places", "sizes")
     where = (np.cumsum([0, *nodes]).tolist(), cells)
-    before = job.each("base", apply_base, [()] * len(cells))
+    before = job.each("base", answers.apply_base, [()] * len(cells))
     found: dict[str, Any] = {"recall": 1.0, "visited": 0, "edges": 0, "border": 0.0, "largest": 0.0}
     if pilot["layers"]:
         found |= _join(job, where, pilot, sizes.recall)
         pilot |= _steps(job, where, pilot, found["largest"], options)
         _diffuse(job, where, pilot["layers"], pilot["strength"])
-    after = job.each("spread", look, [(where[0], pilot["layers"])] * len(cells))
-    read = _read_out(work, before, after)
-    unreached = sum(job.each("read", read_nodes, [(read, pilot["layers"])] * len(cells)))
+    after = job.each("spread", answers.look, [(where[0], pilot["layers"])] * len(cells))
+    read = answers.fit_read_out(work, before, after)
+    unreached = sum(job.each("read", answers.read_nodes, [(read, pilot["layers"])] * len(cells)))
     work.write_json(_PLAN, {**pilot, **found, "where": where, "read": read, "target": asdict(how)})
     job.answer(len(cells), "nodes")
     return {**pilot, **found, "rows": n_rows, "nodes": where[0][-1], "blocks": len(cells), "unreached": unreached}
@@ -454,33 +446,6 @@ def _diffuse(job: _Job, where: graph.Where, layers: int, strength: float, follow
             job.work.remove(f"u{layer - 1:04d}", f"new/u{layer - 1:04d}")
 
 
-def _read_out(work: Work, before: list[dict[str, Any]], after: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """How diffused answers are read, as on one machine: masses and certainty, or mean and spread, stay."""
-    model = pilot_of(work)
-    prior = known_shares(model.class_prior, np.arange(len(model.classes_))) if hasattr(model, "classes_") else None
-    if model.readout_ is None or (not model.layers_ and prior is None):
-        return None
-    n = sum(each["rows"] for each in before)
-
-    def moments(blocks: list[dict[str, Any]]) -> tuple[Any, Any]:
-        sums = (np.sum([each[name] for each in blocks], axis=0) / n for name in ("sum", "squares"))
-        mean, squares = sums
-        return mean, squares
-
-    mean, squares = moments(before)
-    if hasattr(model, "classes_"):
-        record = model.record_
-        data = Labelled(Inputs(record.base), record.nodes, record.targets, record.weights, len(mean))
-        some = np.concatenate([work.load(f"spread/{block:06d}") for block in range(len(after))]).astype(np.float64)
-        found = ReadOut.fit(some, class_shares(mean[None], data, prior), float(squares.sum()))
-        return {"slope": found.slope, "bias": found.bias.tolist()}
-    moved, moved_squares = moments(after)
-    spread = np.sqrt(np.maximum(moved_squares - moved**2, 0.0))
-    slope = np.sqrt(np.maximum(squares - mean**2, 0.0)) / np.maximum(spread, 1e-12)
-    slope = np.where(spread > 1e-12, slope, 1.0)
-    return {"slope": slope.tolist(), "bias": (mean - slope * moved).tolist()}
-
-
 def _predict(job: _Job, plan: dict[str, Any]) -> None:
     work, n_parts = job.work, len(job.parts)
     starts, cells = plan["where"]
@@ -492,7 +457,7 @@ def _predict(job: _Job, plan: dict[str, Any]) -> None:
     work.remove("sorted", "places", "sizes")
     new = sum(job.each("match", graph.match, [()] * len(cells)))
     if new:
-        job.each("base", apply_base_to_new, [()] * len(cells))
+        job.each("base", answers.apply_base_to_new, [()] * len(cells))
         if plan["layers"]:
             k = max(1, min(plan["n_neighbors"] - 1, starts[-1]))
             rank = max(1, min(plan["bandwidth_rank"] - 1, k))
@@ -500,216 +465,8 @@ def _predict(job: _Job, plan: dict[str, Any]) -> None:
             job.each("neighbours", graph.find_neighbours, [asked] * len(cells))
             job.each("weights", graph.hang, [(where,)] * len(cells))
             _diffuse(job, where, plan["layers"], plan["strength"], follow=True)
-    job.each("read", read_asked, [(plan["read"], plan["layers"])] * len(cells))
+    job.each("read", answers.read_asked, [(plan["read"], plan["layers"])] * len(cells))
     job.answer(len(cells), "asked")
-
-
-# ---- what workers do with a model ---------------------------------------------------------------------------------
-
-
-def read_labels(work: Work, item: int, how: Reading, task: str) -> None:
-    """The class code or value of every word in the target."""
-    table = reading.pilot_table(work)
-    where = f"target column {how.target!r}"
-    values = table.target(how.target, how.unlabelled)
-    chosen = infer_task(values) if task == "auto" else task
-    words = table.column(how.target).words().tolist()
-    if chosen == "classification":
-        codes, classes = encode_classes(values, where)
-        if any(isinstance(label, float) for label in classes):
-            raise InvalidInputError(f"{where} is continuous: use the task regression")
-        of_word = {word: code for word, code in zip(words, codes.tolist(), strict=True) if code >= 0}
-        counts = {str(label): int((codes == code).sum()) for code, label in enumerate(classes)}
-    else:
-        numbers, classes = regression_values(values, where), []
-        of_word = {word: value for word, value in zip(words, numbers.tolist(), strict=True) if value == value}
-        counts = {"values": int(np.isfinite(numbers).sum())}
-    work.write_json("labels", {"task": chosen, "classes": classes, "of_word": of_word, "labelled": counts})
-
-
-def fit_pilot(work: Work, item: int, how: Reading, options: dict[str, Any]) -> dict[str, Any]:
-    """Fit an ordinary estimator on the gathered rows."""
-    table, labels = reading.pilot_table(work), work.read_json("labels")
-    classes, encoder = labels["classes"], reading.encoder_in(work)
-    targets = reading.targets_of(table.column(how.target).words(), labels)
-    kind = COINClassifier if classes else COINRegressor
-    given = {**_by_code(options, labels), "graph": "knn"}
-    for name in given:
-        if name not in kind._get_param_names():
-            raise InvalidInputError(f"{name} does not apply to a {labels['task']}: leave it out")
-    known = np.nan_to_num(targets, nan=-1).astype(int) if classes else targets
-    try:
-        model = kind(**given).fit(EncodedTable(table, encoder), known)
-    except InvalidParameterError as error:
-        raise InvalidInputError(str(error)) from error
-    if classes:
-        # Fitted on codes, because a class of the table may itself be called -1.
-        called = np.array(classes, dtype=object if isinstance(classes[0], str) else None)
-        model.classes_, model.transduction_ = called, called[model.transduction_]
-    columns = [str(column.note) for column in encoder.columns_]
-    facts = {"target": how.target, "unlabelled": list(how.unlabelled), "id_columns": [], "columns": columns}
-    model.save(work.path("pilot"), {**facts, "ids": list(range(1, table.n_rows + 1)), "edges": False})
-    return {
-        "task": labels["task"],
-        "labelled": labels["labelled"],
-        "choice": str(model.choice_),
-        **_chosen_time(model),
-        "outputs": model.record_.output.shape[1],
-        "n_neighbors": model.n_neighbors,
-        "bandwidth_rank": model.bandwidth_rank,
-        "cv_score": None if np.isnan(model.cv_score_) else model.cv_score_,
-        "columns": columns,
-    }
-
-
-def _chosen_time(model: Any) -> dict[str, Any]:
-    """The pilot's layers; for a network also the degrees of freedom to leave, and the share of that time it chose."""
-    found = {"layers": model.layers_, "strength": model.strength_, "freedom": None, "share": None}
-    if model.readout_ is None:
-        classes = model.record_.output.shape[1] if hasattr(model, "classes_") else 1
-        freedom = math.sqrt(classes * len(np.unique(model.record_.nodes)))
-        longest = diffusion_time(model.graph_, freedom)
-        found |= {"freedom": freedom, "share": min(1.0, model.diffusion_time_ / longest) if longest else 1.0}
-    return found
-
-
-def _by_code(options: dict[str, Any], labels: dict[str, Any]) -> dict[str, Any]:
-    """Weights and sizes of classes by their codes instead of their names."""
-    codes = {str(label): code for code, label in enumerate(labels["classes"])}
-    found = dict(options)
-    sizes = {"labels": labels["labelled"], "uniform": dict.fromkeys(codes, 1)}
-    if isinstance(found.get("class_prior"), str):
-        found["class_prior"] = sizes[found["class_prior"]]
-    for name in ("class_weight", "class_prior"):
-        if isinstance(found.get(name), Mapping):
-            unknown = [label for label in found[name] if str(label) not in codes]
-            if unknown:
-                raise InvalidInputError(f"there is no class {unknown[0]!r}: the classes are {', '.join(codes)}")
-            found[name] = {codes[str(label)]: float(size) for label, size in found[name].items()}
-    return found
-
-
-def pilot_of(work: Work) -> Any:
-    """The pilot; one is kept for each process."""
-    file = work.path("pilot/model.json")
-    return _pilot(str(work.path("pilot")), file.stat().st_mtime_ns).on_numbers()
-
-
-@lru_cache(maxsize=1)
-def _pilot(folder: str, changed: int) -> Any:
-    return load(folder)
-
-
-def apply_base(work: Work, item: int) -> dict[str, Any]:
-    """What the base says of a block's nodes, and what is diffused: the same with the given labels in their places."""
-    model = pilot_of(work)
-    base = model.base_outputs(work.load(f"nodes/x/{item:06d}"))
-    targets = work.load(f"nodes/targets/{item:06d}")
-    known = ~np.isnan(targets)
-    rows = work.load(f"nodes/origin/{item:06d}")[known, 1]
-    targets = targets[known].astype(np.int64) if hasattr(model, "classes_") else model.scaled(targets[known, None])
-    data = Labelled(Inputs(base), rows, targets, np.ones(len(rows)), base.shape[1])
-    held = clamped(base, data)
-    start = base if model.readout_ is None or not model.layers_ else held
-    work.save(f"labelled/{item:06d}", np.unique(rows))
-    work.save(f"held/{item:06d}", held[np.unique(rows)].astype(np.float32))
-    work.save(f"base/{item:06d}", base.astype(np.float32))
-    work.save(f"u0000/{item:06d}", start.astype(np.float32))
-    return _moments(start)
-
-
-def _moments(u: NDArray[Any]) -> dict[str, Any]:
-    whole = u.astype(np.float64)
-    return {"rows": len(u), "sum": whole.sum(axis=0).tolist(), "squares": (whole**2).sum(axis=0).tolist()}
-
-
-def look(work: Work, item: int, starts: Sequence[int], layers: int) -> dict[str, Any]:
-    """Moments of a block's diffused answers, and those of them that a read-out is fitted on."""
-    u = work.load(f"u{layers:04d}/{item:06d}")
-    some = np.linspace(0, starts[-1] - 1, min(starts[-1], _READ)).astype(np.int64)
-    here = some[(some >= starts[item]) & (some < starts[item + 1])] - starts[item]
-    work.save(f"spread/{item:06d}", u[here])
-    return _moments(u)
-
-
-def _reader(read: dict[str, Any] | None) -> Callable[[NDArray[Any]], NDArray[Any]]:
-    if read is None:
-        return lambda u: u
-    bias = np.asarray(read["bias"])
-    if isinstance(read["slope"], list):
-        return Affine(np.asarray(read["slope"]), bias)
-    return ReadOut(read["slope"], bias)
-
-
-def read_nodes(work: Work, item: int, read: dict[str, Any] | None, layers: int) -> int:
-    """The answers at a block's nodes; returns how many of these no label reaches."""
-    output = _reader(read)(work.load(f"u{layers:04d}/{item:06d}").astype(np.float64))
-    reached = np.ones(len(output), bool)
-    if layers:
-        reached = np.isin(work.load(f"nodes/component/{item:06d}"), work.load("reached"))
-        output[~reached] = work.load(f"base/{item:06d}")[~reached]
-    if hasattr(pilot_of(work), "classes_"):
-        output[work.load(f"labelled/{item:06d}")] = work.load(f"held/{item:06d}")
-    work.save(f"nodes/reached/{item:06d}", reached)
-    work.save(f"nodes/output/{item:06d}", output.astype(np.float32))
-    return int((~reached).sum())
-
-
-def apply_base_to_new(work: Work, item: int) -> None:
-    """What the base says of new rows."""
-    base = pilot_of(work).base_outputs(work.load(f"new/x/{item:06d}"))
-    work.save(f"new/u0000/{item:06d}", base.astype(np.float32))
-
-
-def read_asked(work: Work, item: int, read: dict[str, Any] | None, layers: int) -> None:
-    """The answers at all different rows of a block that were asked for."""
-    node = work.load(f"asked/node/{item:06d}")
-    found = work.pick(f"nodes/output/{item:06d}", np.maximum(node, 0)) if (node >= 0).any() else None
-    if (node < 0).any():
-        new = _reader(read)(work.load(f"new/u{layers:04d}/{item:06d}").astype(np.float64)).astype(np.float32)
-        found = np.empty((len(node), new.shape[1]), np.float32) if found is None else found
-        found[node < 0] = new
-    width = len(pilot_of(work).record_.output[0])
-    work.save(f"asked/output/{item:06d}", np.empty((0, width), np.float32) if found is None else found)
-
-
-def write_answers(work: Work, item: int, part: Part, n_blocks: int, folder: str, before: int) -> None:
-    """Write what is answered for the rows of a part."""
-    import pyarrow
-    import pyarrow.parquet
-
-    model = pilot_of(work)
-    outputs = np.empty((part.rows, model.record_.output.shape[1]))
-    for block in range(n_blocks):
-        first, last = work.rows(f"{folder}/bounds/{block:06d}", item, item + 2).tolist()
-        if last > first:
-            place, node = work.rows(f"{folder}/origin/{block:06d}", first, last).T
-            outputs[place] = work.pick(f"{folder}/output/{block:06d}", node)
-    table = part.table()
-    facts = model.metadata_
-    answers: dict[str, Any] = {"row": np.arange(before + 1, before + part.rows + 1)}
-    answers |= {name: table.column(name).words().tolist() for name in table.columns if _names_rows(name, model)}
-    given = [None] * part.rows
-    if facts["target"] in table.columns:
-        words = table.column(facts["target"]).words().tolist()
-        given = [word if word and word not in facts["unlabelled"] else None for word in words]
-    if hasattr(model, "classes_"):
-        chances = model.probabilities_of(outputs)
-        classes = [str(label) for label in model.classes_.tolist()]
-        codes = chances.argmax(axis=1)
-        said = [classes[code] if own is None else own for code, own in zip(codes.tolist(), given, strict=True)]
-        answers |= {"label": said, "confidence": chances[np.arange(len(codes)), codes]}
-        answers |= {f"p_{label}": column for label, column in zip(classes, chances.T, strict=True)}
-    else:
-        answers["value"] = model.values_of(outputs)
-    answers["given"] = given
-    with atomic_path(work.path(f"{ANSWERS}/part-{item:06d}.parquet")) as temporary:
-        pyarrow.parquet.write_table(pyarrow.table(answers), temporary)
-
-
-def _names_rows(name: str, model: Any) -> bool:
-    """Whether a column was left out of the model because it names the rows."""
-    return any(note.startswith(f"{name!r}: id,") for note in model.metadata_["columns"])
 
 
 # ---- folders ------------------------------------------------------------------------------------------------------

@@ -22,8 +22,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from condiff.distributed.answers import ANSWERS
 from condiff.distributed.crew import crew
-from condiff.distributed.tables import ANSWERS, fit_table
+from condiff.distributed.tables import fit_table
 from condiff.estimators import COINClassifier
 from condiff.files import write_text
 from condiff.reproduce.bench.scale.points import Points, make_points
