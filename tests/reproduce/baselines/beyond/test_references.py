@@ -9,10 +9,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from condiff.reproduce.baselines.beyond.cde import CDE
 from condiff.reproduce.baselines.beyond.fagcn import FAGCN
 from condiff.reproduce.baselines.beyond.gcnii import GCNII
 from condiff.reproduce.baselines.beyond.gprgnn import GPRGNN
 from condiff.reproduce.baselines.beyond.grand_random import GRANDRandom
+from condiff.reproduce.baselines.beyond.gread import GREAD
 from condiff.reproduce.baselines.node.appnp import APPNP
 from condiff.reproduce.baselines.node.problem import NodeProblem
 
@@ -82,3 +84,55 @@ def test_recommended_settings_differ_by_graph() -> None:
     assert GCNII.recommended("citeseer").layers == 32 and GCNII.recommended("pubmed").training.weight_decay == 5e-4
     assert GRANDRandom.recommended("citeseer").steps == 2 and GRANDRandom.recommended("pubmed").temperature == 0.2
     assert APPNP().steps == GPRGNN().steps
+
+
+@pytest.mark.parametrize("soft", [False, True])
+def test_gread_blurs_and_sharpens(tiny_problem: NodeProblem, soft: bool) -> None:
+    network = GREAD(hidden=5, heads=2, attention_width=4, soft=soft, time=1.5, step=0.05).network(tiny_problem).eval()
+    x = tiny_problem.x_dense / tiny_problem.x_dense.amax(1, keepdim=True)
+    start = network.first(x)  # type: ignore[operator]
+    adjacency = torch.from_numpy(tiny_problem.graph.weights.toarray() + np.eye(12)).float()
+    walk = adjacency / adjacency.sum(1, keepdim=True)
+    if soft:
+        with torch.no_grad():
+            network.attention.query.weight.normal_()  # type: ignore[union-attr]
+        network.begin(start)  # type: ignore[operator]
+        walk = network.matrix.to_dense()  # type: ignore[operator,union-attr]
+        torch.testing.assert_close(walk.sum(1), torch.ones(12))
+        assert not walk[adjacency == 0].any()
+    # Each column has an equation of its own, solved exactly.
+    end = torch.empty_like(start)
+    for column in range(5):
+        rate, reaction = torch.sigmoid(network.rate[column]), network.reaction[column]  # type: ignore[index]
+        field = rate * (walk - torch.eye(12)) + reaction * (walk - walk @ walk)
+        end[:, column] = torch.linalg.matrix_exp(1.5 * field) @ start[:, column]
+    hidden = torch.relu(end)
+    hidden = torch.tanh(hidden + network.between(torch.tanh(hidden)))  # type: ignore[operator]
+    expected = torch.log_softmax(network.last(hidden), -1)  # type: ignore[operator]
+    torch.testing.assert_close(network(), expected, rtol=0, atol=1e-5)
+
+
+def test_cde_diffuses_and_convects(tiny_problem: NodeProblem) -> None:
+    settings = CDE(hidden=5, heads=2, attention_width=4, deep_encoder=False, time=2.0)
+    network = settings.network(tiny_problem).eval()
+    with torch.no_grad():
+        for parameter in (network.share, network.source):
+            parameter.fill_(0.4)  # type: ignore[operator]
+    x = tiny_problem.x_dense / tiny_problem.x_dense.amax(1, keepdim=True)
+    start = state = network.first(x)  # type: ignore[operator]
+    edges = torch.from_numpy(tiny_problem.graph.weights.toarray() > 0)
+    looped = edges | torch.eye(12, dtype=torch.bool)
+    for _ in range(2):
+        keys = network.keys(state).view(12, 2, 2)  # type: ignore[operator]
+        attention = torch.zeros(12, 12)
+        for head in range(2):
+            asks, answers = keys[:, head] @ network.asking[head], keys[:, head] @ network.answering[head]  # type: ignore[index]
+            scores = torch.nn.functional.leaky_relu(asks[:, None] + answers, 0.2)
+            attention += torch.softmax(scores.masked_fill(~looped, -math.inf), 1) / 2
+        push = network.velocity(state)  # type: ignore[operator]
+        speed = torch.relu(push[None] - push[:, None]) * edges[:, :, None]
+        mixed = 0.4 * network.convected(speed.sum(1) * state) + network.diffused(attention @ state)  # type: ignore[operator]
+        target = torch.relu(network.mix(torch.cat((state, mixed), 1)))  # type: ignore[operator]
+        state = state + 0.5 * (target - state) + 0.4 * start
+    expected = torch.log_softmax(network.last(torch.relu(state)), -1)  # type: ignore[operator]
+    torch.testing.assert_close(network(), expected, rtol=0, atol=1e-5)

@@ -19,7 +19,7 @@ def roused(problem: NodeProblem, settings: GRAND):
     torch.manual_seed(0)
     network = settings.network(problem).eval()
     with torch.no_grad():
-        for layer in (network.query, network.key):
+        for layer in (network.attention.query, network.attention.key):
             layer.weight.normal_()
         network.source.fill_(0.3)
         network.diffusivity.fill_(0.4)
@@ -34,13 +34,16 @@ def dense_attention(problem: NodeProblem, network, state: torch.Tensor) -> torch
     scores = []
     for head in range(settings.heads):
         part = slice(head * width, (head + 1) * width)
-        query, key = network.query(state)[:, part], network.key(state)[:, part]
+        query, key = network.attention.query(state)[:, part], network.attention.key(state)[:, part]
         if settings.attention == "scaled_dot":
             scores.append(query @ key.T / width**0.5)
         elif settings.attention == "cosine":
             scores.append((query / query.norm(dim=1, keepdim=True)) @ (key / key.norm(dim=1, keepdim=True)).T)
         else:
-            scores.append(network.height**2 * torch.exp(-(torch.cdist(query, key) ** 2) / (2 * network.length**2)))
+            scores.append(
+                network.attention.height**2
+                * torch.exp(-(torch.cdist(query, key) ** 2) / (2 * network.attention.length**2))
+            )
     top = max(score[edges].max() for score in scores)
     total = torch.zeros(n, n)
     for score in scores:
@@ -93,7 +96,7 @@ def test_without_edges_it_is_a_perceptron(tiny_problem: NodeProblem) -> None:
 def test_at_the_start_attention_is_even(tiny_problem: NodeProblem) -> None:
     network = SMALL.network(tiny_problem)
     with torch.no_grad():
-        values = network._attention(network.encoder(tiny_problem.x_dense))
+        values = network.attention(network.encoder(tiny_problem.x_dense))
     degree = tiny_problem.graph.weights.toarray().sum(0) + 1
     expected = torch.from_numpy(1 / degree).float()[network.pattern.columns]
     torch.testing.assert_close(values, expected, rtol=0, atol=1e-3)

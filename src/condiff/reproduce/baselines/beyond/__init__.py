@@ -16,6 +16,8 @@ METHODS: dict[str, tuple[str, str]] = {
     "GPRGNN": ("gprgnn", "GPRGNN"),
     "FAGCN": ("fagcn", "FAGCN"),
     "GCNII": ("gcnii", "GCNII"),
+    "GREAD": ("gread", "GREAD"),
+    "CDE": ("cde", "CDE"),
 }
 
 REGISTRY: Registry[NodeMethod] = Registry(

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
-from condiff.errors import InvalidInputError
-from condiff.graph.sparse import Pattern, SparseMatrix
+from condiff.graph.sparse import SparseMatrix
+from condiff.reproduce.baselines.node.attention import Comparison, Normalised, SoftAdjacency, check_attention
 from condiff.reproduce.baselines.node.method import NetworkMethod, NodeNetwork
 from condiff.reproduce.baselines.node.ode import Solver, linear_weights, power_sum
 from condiff.reproduce.baselines.node.problem import NodeProblem
@@ -59,8 +58,8 @@ class GRAND(NetworkMethod):
     hidden: int = 80
     heads: int = 8
     attention_width: int = 128
-    attention: Literal["scaled_dot", "cosine", "exponential"] = "scaled_dot"
-    normalise: Literal["rows", "columns"] = "columns"
+    attention: Comparison = "scaled_dot"
+    normalise: Normalised = "columns"
     rescale: bool = True
     input_dropout: float = 0.5
     dropout: float = 0.0469
@@ -68,14 +67,7 @@ class GRAND(NetworkMethod):
     tolerance: float = 8.22e-5
 
     def __post_init__(self) -> None:
-        if self.attention not in ("scaled_dot", "cosine", "exponential"):
-            raise InvalidInputError(
-                f"attention must be 'scaled_dot', 'cosine' or 'exponential', not {self.attention!r}"
-            )
-        if self.normalise not in ("rows", "columns"):
-            raise InvalidInputError(f"normalise must be 'rows' or 'columns', not {self.normalise!r}")
-        if self.heads < 1 or self.attention_width % self.heads:
-            raise InvalidInputError(f"{self.heads} heads do not divide attention_width {self.attention_width}")
+        check_attention(self.attention, self.normalise, self.heads, self.attention_width)
 
     @classmethod
     def recommended(cls, dataset: str, condition: Condition = NO_CONDITION) -> GRAND:
@@ -112,18 +104,19 @@ class GRAND(NetworkMethod):
 class _Network(NodeNetwork):
     def __init__(self, problem: NodeProblem, settings: GRAND) -> None:
         super().__init__()
-        self.x, self.settings = _rescaled(problem) if settings.rescale else problem.x, settings
+        self.x, self.settings = rescaled(problem) if settings.rescale else problem.x, settings
         loops = sp.eye_array(problem.n_nodes, format="csr")
         self.pattern = SparseMatrix.of(problem.graph.weights + loops).pattern
         self.encoder = nn.Linear(problem.n_features, settings.hidden)
         self.decoder = nn.Linear(settings.hidden, problem.n_classes)
-        self.query = nn.Linear(settings.hidden, settings.attention_width)
-        self.key = nn.Linear(settings.hidden, settings.attention_width)
-        for layer in (self.query, self.key):
-            nn.init.constant_(layer.weight, 1e-5)
-        if settings.attention == "exponential":
-            self.height = nn.Parameter(torch.ones(1))
-            self.length = nn.Parameter(torch.ones(1))
+        self.attention = SoftAdjacency(
+            self.pattern,
+            settings.hidden,
+            settings.attention_width,
+            settings.heads,
+            settings.attention,
+            settings.normalise,
+        )
         self.diffusivity = nn.Parameter(torch.zeros(()))
         self.source = nn.Parameter(torch.zeros(()))
         self.solver = Solver("dopri5", settings.tolerance / 100, settings.tolerance)
@@ -134,7 +127,7 @@ class _Network(NodeNetwork):
         start = inputs @ self.encoder.weight.T + self.encoder.bias
         alpha = torch.sigmoid(self.diffusivity)
         stretch, source = self._weights(alpha * self.settings.time)
-        attention = self._attention(start)
+        attention = self.attention(start)
         end = power_sum(SparseMatrix(self.pattern, attention), start, stretch, source * (self.source / alpha))
         end = nn.functional.dropout(torch.relu(end), self.settings.dropout, self.training)
         return torch.log_softmax(self.decoder(end), dim=-1)
@@ -154,66 +147,9 @@ class _Network(NodeNetwork):
         change = (time - time.detach()).double()
         return (stretch + moved * change).float(), (source + stretch * change).float()
 
-    def _attention(self, state: Tensor) -> Tensor:
-        """The mean of the heads for each entry of the pattern."""
-        heads, settings = self.settings.heads, self.settings
-        queries = self.query(state).unflatten(-1, (heads, -1))
-        keys = self.key(state).unflatten(-1, (heads, -1))
-        if settings.attention == "cosine":
-            queries = nn.functional.normalize(queries, dim=-1, eps=1e-5)
-            keys = nn.functional.normalize(keys, dim=-1, eps=1e-5)
-            scores = self._products(queries, keys)
-        elif settings.attention == "exponential":
-            # |q - k|^2 as a product of two longer vectors.
-            ones = queries.new_ones(*queries.shape[:-1], 1)
-            queries = torch.cat((queries, queries.square().sum(-1, keepdim=True), ones), -1)
-            keys = torch.cat((-2 * keys, ones, keys.square().sum(-1, keepdim=True)), -1)
-            distances = self._products(queries, keys).clamp_min(0)
-            scores = self.height.square() * torch.exp(-distances / (2 * self.length.square()))
-        else:
-            queries = queries / (settings.attention_width / heads) ** 0.5
-            scores = self._products(queries, keys)
-        scores = scores - scores.max()
-        positive = (scores + torch.sqrt(scores.square() + 4)) / 2
-        group = self.pattern.rows if settings.normalise == "rows" else self.pattern.columns
-        sums = positive.new_zeros(state.shape[0], heads).index_add(0, group, positive)
-        return (positive / sums.index_select(0, group)).mean(-1)
 
-    def _products(self, queries: Tensor, keys: Tensor) -> Tensor:
-        products: Tensor = _EntryProducts.apply(queries, keys, self.pattern)  # type: ignore[no-untyped-call]
-        return products
-
-
-def _rescaled(problem: NodeProblem) -> SparseMatrix:
+def rescaled(problem: NodeProblem) -> SparseMatrix:
     """The features of each node divided by the largest of them."""
     largest = abs(problem.features).max(axis=1).toarray().ravel()
     scale = np.divide(1.0, largest, out=np.zeros_like(largest), where=largest > 0)
     return SparseMatrix.of(sp.diags_array(scale) @ problem.features)
-
-
-class _EntryProducts(torch.autograd.Function):
-    """``<q_i, k_j>`` of each head for the entries (i, j) of a pattern; q, k are (n, heads, width)."""
-
-    @staticmethod
-    def forward(ctx: Any, queries: Tensor, keys: Tensor, pattern: Pattern) -> Tensor:
-        ctx.pattern = pattern
-        ctx.save_for_backward(queries, keys)
-        products = [pattern.outer(query, key) for query, key in zip(_heads(queries), _heads(keys), strict=True)]
-        return torch.stack(products, -1)
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
-        queries, keys = ctx.saved_tensors
-        values = gradient.T.contiguous()
-        to_queries = [ctx.pattern.product(each, key) for each, key in zip(values, _heads(keys), strict=True)]
-        to_keys = [
-            ctx.pattern.product(each, query, transpose=True)
-            for each, query in zip(values, _heads(queries), strict=True)
-        ]
-        return torch.stack(to_queries, 1), torch.stack(to_keys, 1), None
-
-
-def _heads(vectors: Tensor) -> Tensor:
-    """(heads, n, width), one head after the other in memory."""
-    return vectors.transpose(0, 1).contiguous()

@@ -18,9 +18,12 @@ class Solver:
     Parameters
     ----------
     method
-        ``dopri5``, which adapts its step, or ``rk4``, which takes one for the whole time.
+        ``dopri5``, which adapts its step, or ``rk4`` or ``euler``, whose steps are given.
     relative, absolute
         Tolerances of the error of a step of ``dopri5``.
+    step
+        Length of the steps of ``rk4`` and ``euler``, of which the last may be shorter; by default one for all of the
+        time.
 
     Attributes
     ----------
@@ -28,15 +31,17 @@ class Solver:
         How often the last solution evaluated the vector field.
     """
 
-    def __init__(self, method: str, relative: float = 1e-7, absolute: float = 1e-9) -> None:
+    def __init__(self, method: str, relative: float = 1e-7, absolute: float = 1e-9, step: float | None = None) -> None:
         try:
             from torchdiffeq import odeint
         except ImportError as error:
             raise MissingDependencyError("this method needs torchdiffeq: pip install 'condiff[baselines]'") from error
-        if method not in ("dopri5", "rk4"):
-            raise InvalidInputError(f"solver must be 'dopri5' or 'rk4', not {method!r}")
+        if method not in ("dopri5", "rk4", "euler"):
+            raise InvalidInputError(f"solver must be 'dopri5', 'rk4' or 'euler', not {method!r}")
+        if step is not None and step <= 0:
+            raise InvalidInputError(f"the step of a solver must be positive, not {step}")
         self._integrate = odeint
-        self.method, self.relative, self.absolute = method, relative, absolute
+        self.method, self.relative, self.absolute, self.step = method, relative, absolute, step
         self.evaluations = 0
 
     def __call__(self, field: Callable[[Tensor], Tensor], start: Tensor, time: float) -> Tensor:
@@ -50,8 +55,9 @@ class Solver:
             return field(state)
 
         times = torch.tensor([0.0, time], dtype=start.dtype)
+        options = {} if self.step is None else {"step_size": self.step}
         states: Tensor = self._integrate(
-            counted, start, times, rtol=self.relative, atol=self.absolute, method=self.method
+            counted, start, times, rtol=self.relative, atol=self.absolute, method=self.method, options=options
         )
         return states[-1]
 
