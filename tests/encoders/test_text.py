@@ -14,8 +14,8 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 from condiff import COINClassifier, load
-from condiff.encoders import TableEncoder, TextEncoder, sentences
-from condiff.encoders.embedding import progress_shown
+from condiff.encoders import TableEncoder, TextEncoder, bert, sentences
+from condiff.encoders.embedding import on_sphere, progress_shown
 from condiff.encoders.text import looks_foreign, texts_of
 from condiff.errors import DataUnavailableError, InvalidFileError, InvalidInputError, MissingDependencyError
 
@@ -50,17 +50,15 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
-def vectors(model: str, texts: list[str]) -> Any:
-    return sentences.SentenceModel(model).vectors(texts)
+def vectors(model: str, texts: list[str], *, exact: bool = False) -> Any:
+    return sentences.SentenceModel(model, exact=exact).vectors(texts)
 
 
 def test_equal_texts_are_embedded_once_and_all_rows_have_length_one(tiny: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[list[str]] = []
-    network = sentences._network(tiny)
-    encode = network.encode
-    monkeypatch.setattr(
-        network, "encode", lambda windows, **options: seen.append(windows) or encode(windows, **options)
-    )
+    reader = sentences._reader(tiny, exact=False)
+    pieces = reader.pieces
+    monkeypatch.setattr(reader, "pieces", lambda texts: seen.append(texts) or pieces(texts))
     rows = vectors(tiny, [*TEXTS, TEXTS[0]])
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1.0)
     np.testing.assert_array_equal(rows[0], rows[5])
@@ -77,15 +75,46 @@ def test_rows_do_not_depend_on_the_company(tiny: str, monkeypatch: pytest.Monkey
     np.testing.assert_allclose(alone, together, atol=1e-6)
 
 
+@pytest.mark.parametrize("half", [False, True])
+def test_the_packed_network_is_that_of_the_library(tiny: str, half: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bert, "multiplies_bfloat16", lambda: half)
+    network = bert.bert_of(Path(tiny))
+    assert network is not None
+    texts = [*TEXTS, "of", "unknown words", " ".join(WORDS)[:70]]
+    pieces = [piece for own in network.pieces(texts) for piece in own]
+    assert len(pieces) == len(texts)
+    found = on_sphere(network.vectors(pieces))
+    cosines = (found * vectors(tiny, texts, exact=True)).sum(axis=1)
+    assert cosines.min() > (0.999 if half else 1 - 1e-6)
+
+
+def test_networks_of_other_kinds_are_left_to_the_library(tiny: str, tmp_path: Path) -> None:
+    changes: list[tuple[str, Any]] = [
+        ("config.json", {"model_type": "roberta"}),
+        ("config.json", {"hidden_act": "relu"}),
+        ("config.json", {"num_hidden_layers": 0}),
+        ("config.json", {"intermediate_size": 7}),
+        ("modules.json", [{"type": "sentence_transformers.models.Transformer", "path": ""}, {"type": "a.Dense"}]),
+        ("sentence_bert_config.json", {"do_lower_case": True}),
+    ]
+    for number, (file, change) in enumerate(changes):
+        folder = tmp_path / str(number)
+        shutil.copytree(tiny, folder)
+        before = json.loads((folder / file).read_text()) if (folder / file).is_file() else {}
+        (folder / file).write_text(json.dumps({**before, **change} if isinstance(change, dict) else change))
+        assert bert.bert_of(folder) is None, change
+    assert bert.bert_of(tmp_path) is None
+
+
 def test_long_texts_are_read_in_windows(tiny: str) -> None:
-    long = " ".join(WORDS[number % 12] for number in range(40))
-    network = sentences._network(tiny)
-    pieces = sentences._windows(network, long)
-    assert [tokens for _, tokens in pieces] == [13, 14, 13]
-    assert " ".join(piece for piece, _ in pieces) == long
-    parts = vectors(tiny, [piece for piece, _ in pieces])
-    mean = (np.array([13, 14, 13])[:, None] * parts).sum(axis=0)
-    np.testing.assert_allclose(vectors(tiny, [long])[0], mean / np.linalg.norm(mean), atol=1e-6)
+    words = [WORDS[number % 12] for number in range(40)]
+    long, cuts = " ".join(words), [" ".join(words[start:stop]) for start, stop in ((0, 13), (13, 27), (27, 40))]
+    for exact in (False, True):
+        (pieces,) = sentences._reader(tiny, exact=exact).pieces([long])
+        assert [tokens for _, tokens in pieces] == [13, 14, 13]
+        parts = vectors(tiny, cuts, exact=exact)
+        mean = (np.array([13, 14, 13])[:, None] * parts).sum(axis=0)
+        np.testing.assert_allclose(vectors(tiny, [long], exact=exact)[0], mean / np.linalg.norm(mean), atol=1e-6)
 
 
 def test_a_damaged_cache_is_made_anew_and_one_that_cannot_be_written_does_without(

@@ -6,6 +6,7 @@ import contextlib
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -53,6 +54,12 @@ def on_sphere(rows: NDArray[Any]) -> NDArray[np.float64]:
     length = np.linalg.norm(rows, axis=1, keepdims=True)
     unit: NDArray[np.float64] = rows / np.where(length > 0, length, 1.0)
     return unit
+
+
+def windows(tokens: int, most: int) -> list[tuple[int, int]]:
+    """Where to cut: as few pieces as there must be, of nearly the same length; a last one of a word says little."""
+    ends = np.linspace(0, tokens, max(1, -(-tokens // most)) + 1).round().astype(int).tolist()
+    return list(pairwise(ends))
 
 
 def strongest_variance(rows: Any) -> float:

@@ -10,17 +10,16 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from importlib.util import find_spec
-from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from condiff.encoders.embedding import Progress, Vectors, cached_vectors, on_sphere, progress
+from condiff.encoders.embedding import Progress, Vectors, cached_vectors, on_sphere, progress, windows
 from condiff.errors import DataUnavailableError, InvalidFileError, InvalidInputError, MissingDependencyError
 from condiff.files import cache_folder, sha256
 from condiff.wheels import unpack_wheel
@@ -60,6 +59,9 @@ class SentenceModel:
     ----------
     name
         ``all-MiniLM-L6-v2``, the name of another model on the Hugging Face hub, or a folder.
+    exact
+        Compute as the model's own library does, the same on every processor up to rounding. By default BERT encoders
+        are computed by :mod:`condiff.encoders.bert`, in half the time where the processor allows.
 
     Attributes
     ----------
@@ -67,8 +69,8 @@ class SentenceModel:
         Where it is, and 16 hexadecimal digits of its content.
     """
 
-    def __init__(self, name: str) -> None:
-        self.name, self.folder = name, locate(name)
+    def __init__(self, name: str, *, exact: bool = False) -> None:
+        self.name, self.folder, self.exact = name, locate(name), exact
         self.key = CHECKSUMS["model.safetensors"][:16] if name == DEFAULT else _digest(self.folder)
 
     def vectors(self, texts: Sequence[str]) -> NDArray[np.float64]:
@@ -79,43 +81,64 @@ class SentenceModel:
             # Alike lengths together: what is padded is computed in vain.
             order = sorted(missing, key=lambda place: len(texts[place]))
             with progress("texts embedded") as shown:
-                yield from _embedded(_network(str(self.folder)), texts, order, shown)
+                yield from _embedded(_reader(str(self.folder), exact=self.exact), texts, order, shown)
 
-        return on_sphere(cached_vectors(f"texts-{self.key}", digests, compute).astype(np.float64))
+        name = f"texts-{self.key}" if self.exact else f"texts-{self.key}-fast"
+        return on_sphere(cached_vectors(name, digests, compute).astype(np.float64))
+
+
+class Reader(Protocol):
+    """What reads texts: it cuts them into pieces, with their numbers of tokens, and makes a vector of each piece."""
+
+    def pieces(self, texts: Sequence[str]) -> Iterable[list[tuple[Any, int]]]: ...
+
+    def vectors(self, pieces: Sequence[tuple[Any, int]]) -> Vectors: ...
 
 
 def _embedded(
-    network: Any, texts: Sequence[str], places: Sequence[int], shown: Progress
+    reader: Reader, texts: Sequence[str], places: Sequence[int], shown: Progress
 ) -> Iterator[tuple[Sequence[int], Vectors]]:
     """Chunk by chunk: the places of some texts, and their vectors."""
     for start in range(0, len(places), _CHUNK):
         chunk = places[start : start + _CHUNK]
-        owner, windows, weights = [], [], []
-        for number, place in enumerate(chunk):
-            for window, tokens in _windows(network, texts[place]):
-                owner.append(number)
-                windows.append(window)
-                weights.append(tokens)
-        size = max(1, min(_MOST, _TOKENS // max(weights)))
-        found = network.encode(windows, batch_size=size, show_progress_bar=False, convert_to_numpy=True)
+        cut = list(reader.pieces([texts[place] for place in chunk]))
+        owner = [number for number, own in enumerate(cut) for _ in own]
+        pieces = [piece for own in cut for piece in own]
+        weights = np.array([max(1, tokens) for _, tokens in pieces])
+        found = on_sphere(reader.vectors(pieces))
         rows = np.zeros((len(chunk), found.shape[1]))
-        np.add.at(rows, owner, np.array(weights)[:, None] * on_sphere(found))
+        np.add.at(rows, owner, weights[:, None] * found)
         yield chunk, on_sphere(rows).astype(np.float32)
         shown(start + len(chunk), len(places))
 
 
-def _windows(network: Any, text: str) -> list[tuple[str, int]]:
-    """A text in pieces that the network reads whole, with their numbers of tokens."""
-    tokenizer = network.tokenizer
-    most = (network.max_seq_length or 512) - tokenizer.num_special_tokens_to_add()
-    if not tokenizer.is_fast:
-        return [(text, most)]
-    places = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)["offset_mapping"]
-    if len(places) <= most:
-        return [(text, max(1, len(places)))]
-    # As many as are needed, all of nearly the same length: a last one of a word or two would say little.
-    ends = np.linspace(0, len(places), -(-len(places) // most) + 1).round().astype(int)
-    return [(text[places[start][0] : places[stop - 1][1]], int(stop - start)) for start, stop in pairwise(ends)]
+class Library:
+    """A network as sentence-transformers runs it: of any architecture, one text padded to the longest of its batch."""
+
+    def __init__(self, folder: str) -> None:
+        self.network = _network(folder)
+        tokenizer = self.network.tokenizer
+        self._most = (self.network.max_seq_length or 512) - tokenizer.num_special_tokens_to_add()
+
+    def pieces(self, texts: Sequence[str]) -> Iterator[list[tuple[str, int]]]:
+        tokenizer = self.network.tokenizer
+        for text in texts:
+            if not tokenizer.is_fast:
+                yield [(text, self._most)]
+                continue
+            found = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+            places = found["offset_mapping"]
+            if len(places) <= self._most:
+                yield [(text, len(places))]
+                continue
+            cuts = windows(len(places), self._most)
+            yield [(text[places[start][0] : places[stop - 1][1]], stop - start) for start, stop in cuts]
+
+    def vectors(self, pieces: Sequence[tuple[str, int]]) -> Vectors:
+        size = max(1, min(_MOST, _TOKENS // max(1, *(tokens for _, tokens in pieces))))
+        texts = [text for text, _ in pieces]
+        found = self.network.encode(texts, batch_size=size, show_progress_bar=False, convert_to_numpy=True)
+        return np.asarray(found, dtype=np.float32)
 
 
 # ---- where a model comes from -------------------------------------------------------------------------------
@@ -222,9 +245,16 @@ def _digest(folder: Path) -> str:
 
 
 @lru_cache(maxsize=2)
+def _reader(folder: str, *, exact: bool) -> Reader:
+    """What reads texts with the network of a folder."""
+    from condiff.encoders.bert import bert_of
+
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # warns of forks otherwise
+    return (None if exact else bert_of(Path(folder))) or Library(folder)
+
+
 def _network(folder: str) -> Any:
     """The network of a folder, with the code of sentence-transformers alone."""
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # warns of forks otherwise
     from sentence_transformers import SentenceTransformer
     from transformers.utils import logging as transformers_logging
 

@@ -44,6 +44,10 @@ class TextEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     embedding : str, default="auto"
         A model's name on the Hugging Face hub, the folder of one, ``"tfidf"`` to count words, or ``"auto"``:
         ``CONDIFF_EMBEDDING`` if that is set, else all-MiniLM-L6-v2, and words where it is not to be had.
+    exact : bool, default=False
+        Embed in full precision, with the model's own library: the same vectors on every processor up to rounding. By
+        default products are of sixteen-bit numbers where the processor has them, in half the time; the cosine between
+        the two is 0.9999 and more.
 
     Attributes
     ----------
@@ -67,8 +71,9 @@ class TextEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     ((2, 6), 'TF-IDF of 6 words')
     """
 
-    def __init__(self, embedding: str = "auto") -> None:
+    def __init__(self, embedding: str = "auto", *, exact: bool = False) -> None:
         self.embedding = embedding
+        self.exact = exact
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose a model and learn the mean of some texts, or their words.
@@ -87,7 +92,7 @@ class TextEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         texts = texts_of(X)
         if not any(texts):
             raise InvalidInputError("every text is empty: there is nothing to learn from")
-        model, self.why_ = _choose(self.embedding)
+        model, self.why_ = _choose(self.embedding, self.exact)
         self.embedding_, self.key_ = (WORDS, "") if model is None else (model.name, model.key)
         self.words_, self.idf_, self.mean_ = [], np.zeros(0), np.zeros(0)
         if model is None:
@@ -124,7 +129,7 @@ class TextEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         known = [text for text in texts if text]
         if not known:
             return self._filled(texts, np.zeros((0, len(self.mean_))))
-        model = SentenceModel(self.embedding_)
+        model = SentenceModel(self.embedding_, exact=self.exact)
         if model.key != self.key_:
             raise InvalidInputError(
                 f"the model {self.embedding_} is not the one that texts were embedded with at fitting: fit again"
@@ -168,15 +173,15 @@ class TextEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return found
 
 
-def _choose(embedding: str) -> tuple[SentenceModel | None, str]:
+def _choose(embedding: str, exact: bool) -> tuple[SentenceModel | None, str]:
     """The model to take, None for words, and why it is none though one was looked for."""
     wanted = os.environ.get("CONDIFF_EMBEDDING") or "auto" if embedding == "auto" else embedding
     if wanted == WORDS:
         return None, ""
     if wanted != "auto":
-        return SentenceModel(wanted), ""
+        return SentenceModel(wanted, exact=exact), ""
     try:
-        return SentenceModel(DEFAULT), ""
+        return SentenceModel(DEFAULT, exact=exact), ""
     except (MissingDependencyError, DataUnavailableError) as error:
         return None, str(error)
 

@@ -8,6 +8,7 @@ from condiff.reproduce.baselines.tables.method import TableMethod
 #: Name of a method: the module of this package and the class in it. A new method is a class and one line here.
 METHODS: dict[str, tuple[str, str]] = {
     "COIN": ("embedded", "COIN"),
+    "COIN-balanced": ("embedded", "BalancedCOIN"),
     "LR": ("embedded", "Logistic"),
     "LR-10": ("embedded", "LooseLogistic"),
     "LR-balanced": ("embedded", "BalancedLogistic"),

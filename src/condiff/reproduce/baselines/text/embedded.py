@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,9 +18,11 @@ from condiff.reproduce.baselines.tables.transductive import (
     SpreadingGaussian,
     SpreadingNearest,
 )
+from condiff.reproduce.datasets.ordinary_tables import Task
 
 __all__ = [
     "COIN",
+    "BalancedCOIN",
     "BalancedLogistic",
     "LaplaceLearning",
     "LinearVectors",
@@ -34,6 +36,14 @@ __all__ = [
     "SpreadingGaussian",
     "SpreadingNearest",
 ]
+
+
+@dataclass(frozen=True)
+class BalancedCOIN(COIN):
+    """The same with all classes counted alike."""
+
+    tasks: ClassVar[tuple[Task, ...]] = ("classes",)
+    options: ClassVar[dict[str, Any]] = {"class_weight": "balanced"}
 
 
 @dataclass(frozen=True)
