@@ -281,7 +281,9 @@ def _learn_images(column: Column, how: How) -> LearnedColumn:
         encoder = ImageEncoder(folder_of(how.where))
         rows = encoder.fit_transform(files[~column.missing].tolist())
     except (InvalidInputError, MissingDependencyError) as error:
-        if how.image:
+        # Names of which none is there may name something else; where some are, one that is missing is a mistake.
+        there = isinstance(error, InvalidInputError) and any((folder_of(how.where) / file).is_file() for file in files)
+        if how.image or there:
             raise
         return _dropped(column.name, "image", str(error))
     gaps = int(column.missing.sum())

@@ -53,8 +53,6 @@ _UNLIMITED_LAYERS = 10
 # given, for links of any kind may mix classes soon, and how soon only labels can say. 0 is the network alone.
 SHORTER, GIVEN_TIMES = (0.25, 0.0), (8.0, 4.0, 2.0, 0.0)
 _FEWEST_TO_CHOOSE = 20
-# Where small classes count as much as large ones: when a diffusion may be read, and from how many held-out labels on.
-EARLIER, _FEWEST_TO_READ = (0.5, 0.25, 0.0), 100
 # Standard errors by which a shorter diffusion must be better: few labels are noisier judges than the graph.
 _CLEARLY = 1.0
 
@@ -460,10 +458,6 @@ class BaseCOIN(SaveableCOIN):
             operator = self._domain.graph.laplacian(torch.float32, torch.device(self.device))
             for network in (*without, *networks):
                 network.diffusion = chosen
-        if getattr(self, "class_weight", None) == "balanced" and len(item) >= _FEWEST_TO_READ:
-            chosen, answers = self._read_earlier(chosen, without, operator, items, held_out, answers, item_losses)
-            for network in (*without, *networks):
-                network.diffusion = chosen
         self.layers_, self.strength_ = chosen.layers, float(chosen.strength)
         self.diffusion_time_ = self.layers_ * self.strength_
         self.base_, self.readout_ = None, None
@@ -473,38 +467,6 @@ class BaseCOIN(SaveableCOIN):
             answers = answers if points is None else at_folds[fold, items.nodes[item]].astype(np.float64)
         self.models_ = [network.cpu().double().eval() for network in networks]
         return answers, at_folds
-
-    def _read_earlier(
-        self,
-        longest: Diffusion,
-        networks: list[COIN],
-        operator: Laplacian,
-        items: Items,
-        held_out: NDArray[np.bool_],
-        answers: Array,
-        item_losses: ItemLosses,
-    ) -> tuple[Diffusion, Array]:
-        """Let held-out labels, all classes counted alike, say when to read the diffusion of trained networks.
-
-        A class of fewer points than these have neighbours is there before the diffusion, and washed out by its end;
-        most points gain meanwhile, so that only where small classes count as much as large ones should it end earlier.
-        Returns the diffusion until then, and the answers at the held-out items.
-        """
-        fold, item = np.nonzero(held_out)
-        codes = items.targets[item]
-        shares = 1.0 / np.bincount(codes)[codes]
-        shares /= shares.sum()
-        chosen, losses = longest, item_losses(answers, item)
-        for layers in dict.fromkeys(round(share * longest.layers) for share in EARLIER):
-            earlier = self._diffusion(layers, float(longest.strength))
-            for network in networks:
-                network.diffusion = earlier
-            tried = self._outputs_of(networks, operator)[fold, items.nodes[item]].astype(np.float64)
-            gains = losses - item_losses(tried, item)
-            mean = shares @ gains
-            if mean > _CLEARLY * math.sqrt(shares**2 @ (gains - mean) ** 2):
-                chosen, answers, losses = earlier, tried, losses - gains
-        return chosen, answers
 
     def _lesson(self, items: Items) -> tuple[Graph, Any, Items]:
         """What networks learn on: the graph, its points if these are not the nodes, and the items.

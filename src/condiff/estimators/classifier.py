@@ -96,8 +96,7 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
     epochs, learning_rate, weight_decay : default=60, 0.03, 5e-4
         Full-batch Adam.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes in the loss. With ``"balanced"`` small classes count as much as large ones, and a hundred
-        held-out labels may end the diffusion of trained networks earlier, before it washes out small classes.
+        Weights of the classes in the loss.
     class_balance : float, "auto" or None, default="auto"
         Weight of a penalty on outputs whose mean strays from the smoothed label proportions. By default
         ``classes / labelled points``: it settles ties where labels are few, and fades as they come in.

@@ -67,7 +67,7 @@ def test_a_method_sees_the_texts_that_take_part_and_given_labels_alone(made_up: 
     assert right["accuracy"] == right["balanced_accuracy"] == 100.0
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", [name for name in METHODS if name != "SetFit"])  # which needs texts that are some
 def test_every_method_is_better_than_chance(made_up: Any, name: str) -> None:
     truth = made_up["ag_news"].content.target
     split = text.draw("ag_news", truth, Condition(labels=5, balanced=True), 0)

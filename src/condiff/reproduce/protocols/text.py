@@ -147,7 +147,8 @@ class Text(Protocol):
         rows = _rows(split)
         given = np.full(len(data.x), -1)
         given[split.train] = data.content.target[split.train]
-        return TextProblem(data.x[rows], given[rows], len(data.content.classes), data.words[rows])
+        texts = tuple(data.content.texts[row] for row in rows)
+        return TextProblem(data.x[rows], given[rows], len(data.content.classes), data.words[rows], texts)
 
     def measure(self, job: Job, outcome: Answers) -> dict[str, float]:
         tested = np.isin(_rows(job.split), job.split.test)

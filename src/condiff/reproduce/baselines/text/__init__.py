@@ -21,6 +21,7 @@ METHODS: dict[str, tuple[str, str]] = {
     "LabelSpreading-rbf": ("embedded", "SpreadingGaussian"),
     "Laplace": ("embedded", "LaplaceLearning"),
     "Poisson": ("embedded", "PoissonLearning"),
+    "SetFit": ("setfit", "SetFit"),
     "COIN-TF-IDF": ("words", "COINOnWords"),
     "LR-TF-IDF": ("words", "LogisticOnWords"),
     "SVM-TF-IDF": ("words", "VectorsOnWords"),

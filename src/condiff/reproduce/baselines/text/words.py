@@ -21,9 +21,12 @@ class TextProblem(TableProblem):
     ----------
     words
         (texts, words): TF-IDF of all texts, CSR.
+    texts
+        The texts themselves.
     """
 
     words: Any
+    texts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,147 @@
+"""SetFit (Tunstall and others 2022): a sentence model tuned on pairs of the labelled texts, then logistic regression.
+
+Written from the paper and its library's documented defaults. Every labelled text is paired with texts of its class and
+as often with others; the cosine between the two vectors of a pair is to be one or zero, by least squares. One pass over
+the pairs tunes all weights of the encoder; its vectors of the labelled texts train a logistic regression. With a single
+label per class, a pair of one class is the text with itself, which two draws of the dropout tell apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from condiff.encoders.embedding import on_sphere
+from condiff.reproduce.baselines.tables.method import Array, TableMethod, TableProblem, spread_classes
+from condiff.reproduce.baselines.text.words import TextProblem
+from condiff.reproduce.datasets.ordinary_tables import Task
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class SetFit(TableMethod):
+    """Logistic regression on embeddings that were tuned on pairs of the labelled texts.
+
+    Parameters
+    ----------
+    pairs
+        Pairs of each kind for every labelled text.
+    most
+        Pairs at most, of all: beyond, they are spread evenly over the labelled texts.
+    rate, batch
+        The optimiser's rate, after a warm-up over a tenth of the steps and falling to zero; pairs of one step.
+    tokens
+        Tokens of a text that are read.
+    """
+
+    tasks: ClassVar[tuple[Task, ...]] = ("classes",)
+
+    pairs: int = 20
+    most: int = 2000
+    rate: float = 2e-5
+    batch: int = 16
+    tokens: int = 128
+
+    def answers(self, problem: TableProblem, seed: int) -> Array:
+        import torch
+        from sklearn.linear_model import LogisticRegression
+
+        assert isinstance(problem, TextProblem)
+        texts = [problem.texts[row] for row in problem.known]
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            network = _fresh(self.tokens)
+            self._tune(network, texts, *self._drawn(problem.labels, np.random.default_rng(seed)))
+        rows = on_sphere(_encoded(network, problem.texts))
+        head = LogisticRegression(max_iter=500).fit(rows[problem.known], problem.labels)
+        return spread_classes(head.predict_proba(rows), head.classes_, problem.n_classes)
+
+    def _drawn(
+        self, labels: NDArray[Any], generator: np.random.Generator
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
+        """The first and the second text of every pair in random order, and whether they are of one class."""
+        each = max(1, min(self.pairs, self.most // (2 * len(labels))))
+        first = np.tile(np.repeat(np.arange(len(labels)), each), 2)
+        alike = np.arange(len(first)) < len(first) // 2
+        second = np.empty_like(first)
+        for place, (text, same) in enumerate(zip(first, alike, strict=True)):
+            others = np.flatnonzero((labels == labels[text]) == same)
+            fitting = others[others != text]
+            second[place] = generator.choice(fitting if len(fitting) else others)
+        order = generator.permutation(len(first))
+        return first[order], second[order], alike[order].astype(np.float32)
+
+    def _tune(
+        self,
+        network: Any,
+        texts: list[str],
+        first: NDArray[np.int64],
+        second: NDArray[np.int64],
+        alike: NDArray[np.float32],
+    ) -> None:
+        """One pass of AdamW over the pairs."""
+        import torch
+
+        steps = -(-len(first) // self.batch)
+        warm = max(1, steps // 10)
+        optimiser = torch.optim.AdamW(network.parameters(), lr=self.rate, weight_decay=0.01)
+        network.train()
+        for step in range(steps):
+            here = slice(step * self.batch, (step + 1) * self.batch)
+            for group in optimiser.param_groups:
+                group["lr"] = self.rate * min((step + 1) / warm, (steps - step) / max(1, steps - warm))
+            one = _pooled(network, [texts[place] for place in first[here]])
+            two = _pooled(network, [texts[place] for place in second[here]])
+            cosines = torch.nn.functional.cosine_similarity(one, two)
+            loss = ((cosines - torch.as_tensor(alike[here])) ** 2).mean()
+            optimiser.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+            optimiser.step()
+        network.eval()
+
+
+@lru_cache(maxsize=1)
+def _read() -> tuple[Any, dict[str, Tensor]]:
+    """The default sentence model as its library runs it, and its weights before any tuning."""
+    from condiff.encoders.sentences import DEFAULT, Library, locate
+
+    network = Library(str(locate(DEFAULT))).network
+    return network, {name: value.clone() for name, value in network.state_dict().items()}
+
+
+def _fresh(tokens: int) -> Any:
+    network, weights = _read()
+    network.load_state_dict(weights)
+    network.max_seq_length = tokens
+    return network
+
+
+def _pooled(network: Any, texts: list[str]) -> Tensor:
+    """The vectors of some texts; products are of sixteen-bit numbers where the processor has them."""
+    import torch
+
+    from condiff.encoders.bert import multiplies_bfloat16
+
+    with torch.autocast("cpu", torch.bfloat16, enabled=multiplies_bfloat16()):
+        found: Tensor = network(network.tokenize(texts))["sentence_embedding"]
+    return found.float()
+
+
+def _encoded(network: Any, texts: tuple[str, ...]) -> Array:
+    """The vectors of all texts, those of like lengths together."""
+    import torch
+
+    order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
+    with torch.inference_mode():
+        found = [
+            _pooled(network, [texts[place] for place in order[start : start + 32]])
+            for start in range(0, len(order), 32)
+        ]
+    return np.asarray(torch.cat(found).double().numpy()[np.argsort(order)])
