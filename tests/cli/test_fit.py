@@ -603,6 +603,7 @@ def test_images_are_found_and_missing_ones_refused(
     (tmp_path / "pictures" / "3.png").unlink()
     for command in (
         ["fit", path, "--target", "kind", "--image", "photo", "--out", tmp_path / "other"],
+        ["fit", path, "--target", "kind", "--out", tmp_path / "other"],
         ["predict", tmp_path / "model", path, "--out", tmp_path / "more.csv"],
     ):
         condiff(*command).assert_failed("column 'photo', row 4: there is no file 'pictures/3.png'")
