@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.datasets import make_moons
 
 from condiff import COINClassifier, COINRegressor, load
 from condiff.estimators import base
+from condiff.estimators.inputs import Items
 from condiff.graph import kernel_graph, neighbours
 from condiff.training.engines import streamed
 
@@ -140,6 +142,21 @@ def test_networks_on_many_points_learn_on_merged_ones(tmp_path: Path) -> None:
     new = points[:20] + 1e-3
     model.save(tmp_path / "model")
     np.testing.assert_allclose(load(tmp_path / "model").predict_proba(new), model.predict_proba(new), atol=1e-9)
+
+
+@pytest.mark.usefixtures("many")
+def test_many_sparse_points_are_merged_too(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    truth = np.arange(400) % 2
+    # Words of its own class, and some that both use.
+    words = generator.random((400, 40)) < np.where(np.arange(40) < 20, 0.25, 0.02)[np.newaxis]
+    words = np.where(truth[:, None] == 1, words[:, ::-1], words) | (generator.random((400, 40)) < 0.03)
+    points = sp.csr_array(words.astype(float) + 1e-3 * generator.random((400, 40)) * words)
+    labels = np.where(np.arange(400) < 16, truth, -1)
+    model = COINClassifier(folds=0).fit(points, labels)
+    assert (model.transduction_ == truth).mean() > 0.9
+    assert model.predict(points).tolist() == model.transduction_.tolist()
+    assert model._lesson(Items(np.arange(16), truth[:16], np.ones(16)))[1].shape == (128, 40)
 
 
 @pytest.mark.usefixtures("many")

@@ -24,7 +24,10 @@ def test_nodes_that_no_seed_reaches_are_left_out() -> None:
     assert nearest_seeds(graph.weights, np.array([3])).tolist() == [-1, -1, 0, 0, -1]
     coarse = Coarse.around(graph, np.array([3]))
     assert coarse.members.sum(axis=1).tolist() == [0, 0, 1, 1, 0]
-    assert coarse.means(np.array([[9.0], [9.0], [1.0], [3.0], [9.0]])).tolist() == [[2.0]]
+    rows = np.array([[9.0], [9.0], [1.0], [3.0], [9.0]], dtype=np.float32)
+    assert coarse.means(rows).tolist() == [[2.0]]
+    sparse = coarse.means(sp.csr_array(rows))
+    assert sparse.format == "csr" and sparse.dtype == np.float32 and sparse.toarray().tolist() == [[2.0]]
 
 
 def test_weights_add_up_and_are_normalised_by_what_each_merged_node_holds() -> None:

@@ -477,7 +477,7 @@ class BaseCOIN(SaveableCOIN):
         domain, labelled = self._domain, np.unique(items.nodes)
         size = max(_MERGED, _PER_LABEL * len(labelled))
         automatic = self.layers == "auto" and self.strength == "auto" and self.engine == "auto"
-        of_neighbours = domain.bandwidth is not None and not domain.links and not sp.issparse(domain.points)
+        of_neighbours = domain.bandwidth is not None and not domain.links
         if not automatic or not of_neighbours or self._head != "softmax" or domain.graph.n_nodes <= max(MANY, 2 * size):
             return domain.graph, None, items
         others = np.setdiff1d(np.arange(domain.graph.n_nodes), labelled)

@@ -39,10 +39,12 @@ class Coarse:
         weights = members.T @ (graph.weights @ members)
         return cls(Graph.of(weights).symmetrised().normalised(), members)
 
-    def means(self, rows: Any) -> NDArray[Any]:
-        """The mean row of every merged node, in the precision of the rows."""
-        found = (self.members.T @ rows) / self.members.sum(axis=0)[:, None]
-        return np.asarray(found, rows.dtype)
+    def means(self, rows: Any) -> Any:
+        """The mean row of every merged node, dense or CSR as the rows are, and in their precision."""
+        sums, sizes = self.members.T @ rows, self.members.sum(axis=0)
+        if sp.issparse(rows):
+            return sp.csr_array(sp.diags_array(1.0 / sizes) @ sums).astype(rows.dtype)
+        return np.asarray(sums / sizes[:, None], rows.dtype)
 
 
 def nearest_seeds(weights: sp.csr_array, seeds: NDArray[np.int64]) -> NDArray[np.int64]:
