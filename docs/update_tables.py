@@ -286,10 +286,12 @@ def text_markdown(rows: list[Row], dataset: str, *, balanced: bool, metric: str)
             for cell, budget in zip(cells, budgets, strict=True)
         ]
         lines.append(f"| {name} | {' | '.join(texts)} |")
-    runs = sorted({row.runs for row in found})
+    own = {name: " or ".join(map(str, sorted({row.runs for row in found if row.method == name}))) for name in order}
+    usual = own["COIN"]
+    others = "".join(f", of {name} over {runs}" for name, runs in own.items() if runs != usual)
     spread = max(row.std or 0.0 for row in found if row.method == "COIN")
-    lines += ["", f"Means over {' or '.join(map(str, runs))} draws of the labels; COIN's standard deviation between "]
-    lines[-1] += f"draws is {spread:.1f} at most."
+    lines += ["", f"Means over {usual} draws of the labels{others}; COIN's standard deviation between draws is "]
+    lines[-1] += f"{spread:.1f} at most."
     return "\n".join(lines)
 
 
