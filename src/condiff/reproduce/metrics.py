@@ -82,7 +82,6 @@ METRICS = {
     "set_size": Metric("classes per set", 2, higher_is_better=False, tolerance=0.1),
     "width": Metric("width of intervals", 2, higher_is_better=False, tolerance=0.1),
     "mase": Metric("error (MASE)", 3, higher_is_better=False, tolerance=0.02),
-    "mase_first": Metric("error of the first step (MASE)", 3, higher_is_better=False, tolerance=0.02),
     "pinball": Metric("pinball loss", 3, higher_is_better=False, tolerance=0.02),
     "coverage_80": Metric("coverage of 80 % intervals (%)", 1, higher_is_better=True, tolerance=3.0),
     "coverage_95": Metric("coverage of 95 % intervals (%)", 1, higher_is_better=True, tolerance=3.0),

@@ -21,6 +21,21 @@ from condiff.reproduce.runs import Condition, Run
 Array = NDArray[np.float64]
 
 TASKS = ("forecast", "impute")
+#: The longest horizon. Origins leave room for it, so that shorter ones are measured from the same origins.
+LONGEST = 14
+
+
+def longest(steps: int) -> int:
+    """The longest horizon of a panel of so many steps: at most a quarter of them."""
+    return min(LONGEST, steps // 4)
+
+
+def origins(steps: int, count: int) -> list[int]:
+    """Where windows begin, the last first: a longest horizon apart, half of one in short panels."""
+    reach = longest(steps)
+    apart = reach if steps >= 8 * reach else max(reach // 2, 1)
+    found = [steps - reach - apart * back for back in range(count)]
+    return [origin for origin in found if origin > reach // 2]
 
 
 @dataclass(frozen=True)
@@ -44,14 +59,14 @@ class ForecastOptions(Options):
     panels: str = option("", f"Panels, separated by commas; by default {', '.join(PANELS)}.", metavar="A,B")
     task: str = option("all", "What comes, what is missing, or both.", metavar="forecast|impute|all")
     rates: str = option("0,0.3,0.5,0.7,0.9", "Shares of the values to hide.", metavar="R,R")
-    horizon: int = option(14, "Steps to forecast.", low=1)
-    windows: int = option(3, "Origins, a horizon apart from the end of the panel back.", low=1)
+    horizon: str = option("1,7,14", "Steps to forecast, separated by commas.", metavar="N,N")
+    windows: int = option(5, "Origins, from the end of the panel back.", low=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.task not in (*TASKS, "all"):
             raise InvalidInputError(f"--task must be forecast, impute or all, not {self.task!r}")
-        _ = self.hidden, self.chosen
+        _ = self.hidden, self.chosen, self.horizons
 
     @property
     def hidden(self) -> list[float]:
@@ -63,6 +78,16 @@ class ForecastOptions(Options):
         if not all(0 <= rate < 1 for rate in found):
             raise InvalidInputError(f"--rates are numbers from 0 to below 1, separated by commas, not {self.rates!r}")
         return found
+
+    @property
+    def horizons(self) -> list[int]:
+        """The numbers of steps to forecast."""
+        parts = [part.strip() for part in self.horizon.split(",")]
+        if not all(part.isdecimal() and 1 <= int(part) <= LONGEST for part in parts):
+            raise InvalidInputError(
+                f"--horizon is numbers from 1 to {LONGEST}, separated by commas, not {self.horizon!r}"
+            )
+        return [int(part) for part in parts]
 
     @property
     def chosen(self) -> list[str]:
@@ -88,7 +113,7 @@ class Forecast(Protocol):
     )
     options = ForecastOptions
     baselines = "condiff.reproduce.baselines.forecast"
-    metrics = ("mase", "mase_first", "pinball", "coverage_80", "coverage_95", "seconds")
+    metrics = ("mase", "pinball", "coverage_80", "coverage_95", "seconds")
     on_screen = ("mase", "pinball", "coverage_80", "coverage_95")
     watches_memory = False
 
@@ -96,16 +121,20 @@ class Forecast(Protocol):
         found = []
         for name in options.chosen:
             panel = load_panel(name)
-            horizon = min(options.horizon, len(panel.values) // 4)
-            for task in TASKS if options.task == "all" else (options.task,):
-                for rate in options.hidden:
-                    if task == "impute" and rate == 0:
-                        continue
-                    steps = min(horizon, 7) if name == "england" else horizon
-                    origins = [len(panel.values) - horizon - steps * back for back in range(options.windows)]
-                    condition = Condition(task=task, hidden=rate, horizon=horizon if task == "forecast" else 0)
-                    windows = {seed: Window(origin, seed) for seed, origin in enumerate(origins) if origin > horizon}
-                    found.append((Case(name, condition, panel.fingerprint), windows))
+            steps = len(panel.values)
+            windows = {seed: Window(o, seed) for seed, o in enumerate(origins(steps, options.windows))}
+            conditions = [
+                Condition(task="forecast", hidden=rate, horizon=horizon)
+                for rate in options.hidden
+                for horizon in sorted({min(each, longest(steps)) for each in options.horizons})
+                if options.task != "impute"
+            ]
+            conditions += [
+                Condition(task="impute", hidden=rate, horizon=0)
+                for rate in options.hidden
+                if options.task != "forecast" and rate > 0
+            ]
+            found += [(Case(name, condition, panel.fingerprint), windows) for condition in conditions]
         return found
 
     def jobs(self, options: ForecastOptions) -> list[Job]:
@@ -114,10 +143,11 @@ class Forecast(Protocol):
 
     def methods(self, case: Case, options: ForecastOptions) -> Mapping[str, SeriesMethod]:
         found = REGISTRY.chosen(options.method, case.dataset, options.changes, case.condition)
+        graph = load_panel(case.dataset).graphs is not None
         return {
             name: method
             for name, method in found.items()
-            if method.task == case.condition["task"] and not method.missing()
+            if method.task == case.condition["task"] and not method.missing() and (graph or not method.needs_graph)
         }
 
     def notes(self, options: ForecastOptions) -> list[str]:
@@ -152,8 +182,6 @@ class Forecast(Protocol):
         unit = np.where(varied, scale, 1.0)
         errors = np.where(judged, np.abs(outcome.middle - truth) / unit, np.nan)
         found = {"mase": float(np.nanmean(errors))}
-        if job.case.condition["task"] == "forecast":
-            found["mase_first"] = float(np.nanmean(errors[0]))
         if outcome.quantiles is not None:
             gaps = (truth - outcome.quantiles) / unit
             chances = np.array(QUANTILES)[:, None, None]

@@ -15,12 +15,19 @@ METHODS: dict[str, tuple[str, str]] = {
     "AutoARIMA": ("methods", "AutoARIMA"),
     "Theta": ("methods", "Theta"),
     "boosting": ("methods", "Boosting"),
+    "DCRNN": ("temporal", "DCRNN"),
+    "MPNN-LSTM": ("temporal", "MPNNLSTM"),
+    "GConvGRU": ("temporal", "GConvGRU"),
+    "A3TGCN": ("temporal", "A3TGCN"),
+    "EvolveGCN": ("temporal", "EvolveGCN"),
     "fill": ("imputers", "Own"),
     "mean": ("imputers", "Mean"),
     "last": ("imputers", "Last"),
     "linear": ("imputers", "Linear"),
     "kNN": ("imputers", "Nearest"),
     "iterative": ("imputers", "Iterative"),
+    "SAITS": ("imputers", "SAITS"),
+    "BRITS": ("imputers", "BRITS"),
 }
 
 

@@ -11,6 +11,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any, ClassVar
 
@@ -34,12 +35,22 @@ _LONGEST_SEASON = 24
 
 @dataclass(frozen=True, eq=False)
 class SeriesProblem:
-    """Values with holes, (steps, series), their graphs or None, the seasons, and how many steps to forecast."""
+    """Values with holes, (steps, series), their graphs or None, the seasons, and how many steps to forecast.
+
+    There is one graph for all steps, or one for each.
+    """
 
     values: Array
     graphs: Sequence[Any] | None
     season: tuple[int, ...]
     horizon: int
+
+    @property
+    def graph(self) -> Any:
+        """The graph or graphs as :class:`condiff.PanelForecaster` takes them."""
+        if self.graphs is None:
+            return None
+        return self.graphs[0] if len(self.graphs) == 1 else list(self.graphs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,8 +69,9 @@ class SeriesMethod(Method):
 
     #: Which of the two: ``forecast`` or ``impute``.
     task: ClassVar[str] = "forecast"
-    #: A package that it needs.
+    #: A package that it needs, and whether it needs a graph.
     needs: ClassVar[str] = ""
+    needs_graph: ClassVar[bool] = False
 
     @classmethod
     def missing(cls) -> str:
@@ -85,7 +97,7 @@ class Own(SeriesMethod):
 
     def found(self, problem: SeriesProblem, seed: int) -> tuple[Array, Array | None]:
         model = PanelForecaster(horizon=problem.horizon, season=problem.season or None, random_state=seed)
-        model.fit(problem.values, None if problem.graphs is None else list(problem.graphs))
+        model.fit(problem.values, problem.graph)
         return model.predict(), model.predict_quantiles(QUANTILES)
 
 
@@ -132,22 +144,32 @@ class OneByOne(SeriesMethod):
     model: ClassVar[str]
 
     def found(self, problem: SeriesProblem, seed: int) -> tuple[Array, Array | None]:
-        from statsforecast import models
-
         season = problem.season[0] if problem.season and problem.season[0] <= _LONGEST_SEASON else 1
+        season = season if len(problem.values) >= 2 * season else 1
         filled = straight_lines(problem.values)
-        quantiles = np.empty((len(QUANTILES), problem.horizon, filled.shape[1]))
-        for place, series in enumerate(filled.T):
-            model = getattr(models, self.model)(season_length=season if len(series) >= 2 * season else 1)
-            try:
-                answer = model.forecast(np.ascontiguousarray(series), h=problem.horizon, level=[50, 80, 95])
-            except Exception:  # some series, such as constant ones, have no model
-                answer = models.Naive().forecast(np.ascontiguousarray(series), h=problem.horizon, level=[50, 80, 95])
-            names = ("lo-95", "lo-80", "lo-50", "mean", "hi-50", "hi-80", "hi-95")
-            quantiles[:, :, place] = [answer[name] for name in names]
+        steps = max(problem.horizon, _USUAL_STEPS)
+        each = [_of_one_series(self.model, season, series.tobytes(), steps) for series in filled.T]
+        quantiles = np.stack(each, axis=-1)[:, : problem.horizon]
         last = structure.last_values(filled)[-1]
         quantiles = np.where(np.isfinite(quantiles), quantiles, last)
         return quantiles[3], quantiles
+
+
+# The forecast of a model for fewer steps is the beginning of that for more: it is made once for all horizons.
+_USUAL_STEPS = 14
+
+
+@lru_cache(maxsize=512)
+def _of_one_series(name: str, season: int, series: bytes, steps: int) -> Array:
+    """The quantiles of one series, (quantiles, steps)."""
+    from statsforecast import models
+
+    values = np.frombuffer(series)
+    try:
+        answer = getattr(models, name)(season_length=season).forecast(values.copy(), h=steps, level=[50, 80, 95])
+    except Exception:  # some series, such as constant ones, have no model
+        answer = models.Naive().forecast(values.copy(), h=steps, level=[50, 80, 95])
+    return np.array([answer[end] for end in ("lo-95", "lo-80", "lo-50", "mean", "hi-50", "hi-80", "hi-95")])
 
 
 @dataclass(frozen=True)
