@@ -299,9 +299,7 @@ def _bands(forecaster: PanelForecaster, levels: list[float]) -> dict[float, Any]
 
 def _coverage(forecaster: PanelForecaster, levels: list[float]) -> dict[float, float]:
     """The share of the back-test's values within intervals made of the errors of all other origins."""
-    from condiff.estimators.forecasting.shares import held_out_coverage
-
-    return {level: held_out_coverage(forecaster.spread_, level / 100) for level in levels}
+    return {level: forecaster.spread_.held_out_coverage(level / 100) for level in levels}
 
 
 def _filled_rows(data: SeriesFile, filled: Any, levels: list[float]) -> list[dict[str, Any]]:

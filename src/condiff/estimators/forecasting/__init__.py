@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from condiff.estimators.forecasting.forecaster import CrossValidation, PanelForecaster
+from condiff.estimators.forecasting.forecaster import PanelForecaster
 from condiff.estimators.forecasting.imputing import Imputed
+from condiff.estimators.forecasting.rolling import CrossValidation
 from condiff.estimators.forecasting.shares import Backtest
 
 __all__ = ["Backtest", "CrossValidation", "Imputed", "PanelForecaster"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,19 +21,20 @@ from condiff.estimators.forecasting.panel import (
     alike,
     checked_covariates,
     checked_values,
-    correlated,
     day_graphs,
     usual_season,
 )
 from condiff.estimators.forecasting.parts import PARTS, Parts, fit_parts
+from condiff.estimators.forecasting.rolling import CrossValidation, Given, fold_origins
 from condiff.estimators.forecasting.shares import (
     SIMPLE,
     Backtest,
-    Spread,
     best_shares,
     blind_shares,
     likeliest_deviation,
     mixed,
+    representative,
+    spread_of,
     steps_between,
 )
 from condiff.estimators.forecasting.states import restored_parts, saved_parts
@@ -43,23 +44,6 @@ from condiff.graph import Graph
 from condiff.readers.series import series_of
 
 Array = NDArray[np.float64]
-
-# Days that must be before the first origin of a back-test.
-_FEWEST_DAYS = 6
-
-
-class _Given(NamedTuple):
-    """What a fit was given: values, the graph of all days or of each, and covariates of all days and those to come."""
-
-    values: Array
-    graphs: Sequence[Graph] | None
-    covariates: Array | None
-
-    def graphs_until(self, day: int) -> Sequence[Graph]:
-        """The graphs of the days before; those that correlations of these days give, where there are no others."""
-        if self.graphs is None:
-            return [correlated(self.values[:day])]
-        return self.graphs[:day] if len(self.graphs) > 1 else self.graphs
 
 
 class PanelForecaster(Saveable):
@@ -107,7 +91,8 @@ class PanelForecaster(Saveable):
     Attributes
     ----------
     shares_, blind_shares_ : dict
-        The share of each part in the forecast, and in that of series whose last step is a hole.
+        The share of each part in the forecast; and in that of series whose last step is a hole, which differs where the
+        back-test had hardly any.
     backtest_ : Backtest
         The forecasts of all parts at each origin, beside the truth.
     spread_ : Spread
@@ -229,7 +214,7 @@ class PanelForecaster(Saveable):
             graphs = day_graphs(graph, days, regions)
         elif static is not None:
             graphs = [alike(static, regions)]
-        given = _Given(values, graphs, checked_covariates(covariates, days, regions, self.horizon))
+        given = Given(values, graphs, checked_covariates(covariates, days, regions, self.horizon))
         wanted = self._wanted(regions)
         usual = None if table is None else table.calendar.season
         self.n_regions_, self.season_ = regions, self._season(values, usual)
@@ -237,16 +222,15 @@ class PanelForecaster(Saveable):
         self._lowest = 0.0 if clip else -np.inf
         self._given = given
         self.backtest_ = self._tested(given, wanted)
-        self.shares_ = self.blind_shares_ = {wanted[0]: 1.0}
         origins = np.array(self.backtest_.origins, np.int64)
+        self.shares_ = self.blind_shares_ = {wanted[0]: 1.0}
         if len(origins):
-            blind = _blind(values, origins)
-            self.shares_ = best_shares(self.backtest_, where=None if blind.all() else ~blind)
-            self.blind_shares_ = blind_shares(self.backtest_, blind, self.shares_)
+            self.shares_ = best_shares(self.backtest_)
+            self.blind_shares_ = blind_shares(self.backtest_, _blind(values, origins), self.shares_)
         self.parts_ = self._fitted_parts(given, wanted, days)
         graphs = given.graphs_until(days)
         self._graph = graphs[-1]
-        self.spread_ = Spread(np.empty((0, int(self.horizon), regions)))
+        scores = np.empty((0, int(self.horizon), regions))
         self._measure = "smoothing"
         if len(origins):
             own = self._mixture(values, origins, self.backtest_.forecasts)
@@ -256,7 +240,8 @@ class PanelForecaster(Saveable):
             filters = self.parts_.filtered(values, graphs, origins, int(self.horizon), given.covariates)
             sizes = {name: deviation for name, (_, deviation) in filters.items()}
             self._measure = likeliest_deviation(errors, sizes)
-            self.spread_ = Spread(errors / np.maximum(sizes[self._measure], 1e-12))
+            scores = errors / np.maximum(sizes[self._measure], 1e-12)
+        self.spread_ = spread_of(scores, self.backtest_.origins)
         middle, deviation = self._mixed(values, graphs, np.array([days]), given.covariates)
         self._forecast, self._deviation = middle[0], deviation[0]
         return self
@@ -413,7 +398,7 @@ class PanelForecaster(Saveable):
     def _network_settings(self) -> NetworkSettings:
         return NetworkSettings(**{each.name: getattr(self, each.name) for each in fields(NetworkSettings)})
 
-    def _fitted_parts(self, given: _Given, wanted: tuple[str, ...], day: int) -> Parts:
+    def _fitted_parts(self, given: Given, wanted: tuple[str, ...], day: int) -> Parts:
         covariates = None if given.covariates is None else given.covariates[:day]
         return fit_parts(
             wanted,
@@ -425,7 +410,7 @@ class PanelForecaster(Saveable):
             self.random_state,
         )
 
-    def _tested(self, given: _Given, wanted: tuple[str, ...]) -> Backtest:
+    def _tested(self, given: Given, wanted: tuple[str, ...]) -> Backtest:
         """Parts that were fitted to the days before the first origin, and forecast from each origin on."""
         values, horizon = given.values, int(self.horizon)
         scale = steps_between(values)
@@ -440,7 +425,7 @@ class PanelForecaster(Saveable):
         graphs = given.graphs if given.graphs is not None else given.graphs_until(first)
         found, _ = parts.forecasts(values, graphs, origins, horizon, given.covariates)
         truth = np.stack([values[origin : origin + horizon] for origin in origins])
-        return Backtest(origins.tolist(), truth, found, scale)
+        return Backtest(origins.tolist(), representative(truth, values, first), found, scale)
 
     def _mixed(
         self, values: Array, graphs: Sequence[Graph], origins: NDArray[np.int64], covariates: Array | None
@@ -452,7 +437,7 @@ class PanelForecaster(Saveable):
         return self._mixture(values, origins, found), expected
 
     def _mixture(self, values: Array, origins: NDArray[np.int64], parts: dict[str, Array]) -> Array:
-        """Parts with their shares, which differ where the last step before an origin is a hole."""
+        """Parts with their shares, which may differ where the last step before an origin is a hole."""
         seen, blind = (mixed(parts, shares) for shares in (self.shares_, self.blind_shares_))
         return self._clipped(np.where(_blind(values, origins)[:, None], blind, seen))
 
@@ -508,7 +493,7 @@ class PanelForecaster(Saveable):
     def _restore(self, state: dict[str, Any]) -> None:
         graphs = None if state["graphs"] is None else [Graph.of(each) for each in state["graphs"]]
         check_reach(self.layers, self.strength, state["graph"])
-        self._given = _Given(state["values"], graphs, state["covariates"])
+        self._given = Given(state["values"], graphs, state["covariates"])
         self._graph = Graph.of(state["graph"])
         self.n_regions_, self.season_ = state["values"].shape[1], tuple(state["season"])
         self._names, self._coming_times = state["names"], state["coming_times"]
@@ -517,8 +502,8 @@ class PanelForecaster(Saveable):
         self._forecast, self._deviation = state["forecast"], state["deviation"]
         if len(self._forecast) != self.horizon:
             raise InvalidInputError(f"there are forecasts of {len(self._forecast)} days for {self.horizon}")
-        self.spread_, self._measure = Spread(state["scores"]), state["measure"]
         self.backtest_ = Backtest(**state["backtest"], scale=state["scale"])
+        self.spread_, self._measure = spread_of(state["scores"], self.backtest_.origins), state["measure"]
         settings = self._network_settings()
         self.parts_ = restored_parts(state["parts"], self._wanted(self.n_regions_), self.season_, settings)
         unknown = (self.shares_.keys() | self.blind_shares_.keys()) - self.parts_.names
@@ -537,53 +522,3 @@ def _in_words(shares: dict[str, float]) -> str:
         return f"the {next(iter(shares))}"
     ordered = sorted(shares.items(), key=lambda each: -each[1])
     return ", ".join(f"{100 * share:.0f} % {name}" for name, share in ordered)
-
-
-class CrossValidation(NamedTuple):
-    """What :meth:`PanelForecaster.cross_validation` found.
-
-    Attributes
-    ----------
-    origins
-        The first day of each window.
-    truth, forecasts
-        (windows, horizon, series); the truth is NaN where it is unknown.
-    quantiles, bands
-        The quantiles, and their forecasts, (windows, quantiles, horizon, series).
-    shares
-        Of the parts in each window.
-    """
-
-    origins: list[int]
-    truth: Array
-    forecasts: Array
-    quantiles: tuple[float, ...]
-    bands: Array
-    shares: list[dict[str, float]]
-
-    def coverage(self, low: float, high: float) -> float:
-        """The share of known values between two of the quantiles."""
-        ends = [self.bands[:, self.quantiles.index(each)] for each in (low, high)]
-        known = np.isfinite(self.truth)
-        held = (ends[0] <= self.truth) & (self.truth <= ends[1])
-        return float(held[known].mean()) if known.any() else float("nan")
-
-
-def fold_origins(
-    values: Array, horizon: int, folds: int, lags: int = 0, season: tuple[int, ...] = ()
-) -> NDArray[np.int64]:
-    """Days that a back-test begins a forecast on: at most ``folds``, spread over the last half of the days.
-
-    Before the first there are half of the days, at least one known value and, where there is room, two of the shortest
-    season. The last ones have no known value to compare with where a panel ends with holes; they do no harm.
-    """
-    days = len(values)
-    least = max(_FEWEST_DAYS, lags + horizon if lags else 0)
-    first_known = int(np.flatnonzero(np.isfinite(values).any(axis=1))[0])
-    end = days - horizon
-    two = min(2 * min(season, default=0), end - _FEWEST_DAYS)
-    begin = max(end // 2, least, first_known + 2, two)
-    if end < begin:
-        return np.empty(0, np.int64)
-    count = min(folds, end - begin + 1)
-    return np.unique(np.linspace(end, begin, count).round().astype(np.int64))

@@ -76,7 +76,9 @@ def fill(
     errors["filled"] = float(np.nanmean(np.abs(own - tested.truth))) if hidden.any() else float("nan")
     which = max(deviations, key=lambda name: (shares.get(name, 0.0), name))
     scores = (tested.truth - own)[0] / np.maximum(deviations[which], 1e-12)
-    spread = Spread(np.where(scale > 0, scores, np.nan).reshape(-1, 1, 1))
+    scores = np.where(scale > 0, scores, np.nan).reshape(-1, 1, 1)
+    # Hidden values are drawn at random, and each is as good as independent.
+    spread = Spread(scores, float(np.isfinite(scores).sum()))
     holes = np.isnan(values)
     deviation = np.where(scale > 0, final[which], 0.0)
     return Imputed(np.where(holes, filled, values), holes, shares, errors, deviation, spread, lowest)

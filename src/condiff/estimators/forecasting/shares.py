@@ -13,14 +13,17 @@ from condiff.errors import InvalidInputError
 
 Array = NDArray[np.float64]
 
-#: Forecasts that need no learning: a mixture that is not better than the best of these is not used.
+#: Forecasts that need no learning: a mixture that is not better than these is not used.
 SIMPLE = ("last value", "seasonal naive")
-# By how much a mixture must be better, and by how many standard errors more; shares below this are left out.
-_MARGIN, _DOUBT, _LEAST_SHARE = 0.02, 0.5, 0.05
+# By how much a mixture must be better; shares below this are left out; and of two simple forecasts the likelier is
+# taken alone from this certainty on.
+_MARGIN, _LEAST_SHARE, _CERTAIN = 0.02, 0.05, 0.9
 # Rounds of reweighting, and how strongly shares are drawn towards each other.
 _ROUNDS, _RIDGE = 8, 0.1
-# Errors at holes from which these have shares of their own; and when a diffusion is much worse.
+# Errors after a hole below which the back-test cannot say what to do there; and when a diffusion is much worse.
 _ENOUGH_BLIND, _MUCH = 50, 1.25
+# Values that a series must have before the first origin for its errors to count, if it has as many at all.
+_FEWEST_KNOWN = 2
 # Errors of a step of the horizon, below which those of all steps are taken together.
 _FEWEST_SCORES = 100
 
@@ -78,45 +81,78 @@ def steps_between(values: Array) -> Array:
     return np.where(few & bool(together.size), together.mean() if together.size else 0.0, found)
 
 
-def best_shares(
-    tested: Backtest, simple: Sequence[str] = SIMPLE, where: NDArray[np.bool_] | None = None
-) -> dict[str, float]:
-    """The mixture of least absolute scaled error, or the simple forecast alone where it is as good.
+def representative(truth: Array, values: Array, first: int) -> Array:
+    """The truth of a back-test without series that were all but unknown when its parts were fitted, before ``first``.
+
+    The final forecast knows such a series better than the back-test did, whose errors say nothing about it.
+    """
+    known = np.isfinite(values)
+    enough = known[:first].sum(axis=0) >= np.minimum(known.sum(axis=0), _FEWEST_KNOWN)
+    return np.where(enough, truth, np.nan) if enough.any() else truth
+
+
+def best_shares(tested: Backtest, simple: Sequence[str] = SIMPLE) -> dict[str, float]:
+    """The mixture of least absolute scaled error, or simple forecasts to the degree that it is not clearly better.
 
     Shares are at least zero and add up to one; they are drawn a little towards each other, because the next weeks are
-    not the last ones. With ``where``, (origins, series), only these errors count.
+    not the last ones. A mixture that is better than the simple forecasts by 2 % and a standard error more is taken
+    wholly, one that is not 2 % better not at all, and between these it has a part.
     """
     names = list(tested.forecasts)
-    errors, origins = _scaled_errors(tested, where)
+    errors, origins = _scaled_errors(tested)
     plain = [place for place, name in enumerate(names) if name in simple]
     if not errors.size:
         return {names[plain[0] if plain else 0]: 1.0}
+    shares = _least_errors(errors)
+    if plain:
+        rival = _simple_shares(errors, origins, plain, tested)
+        left = np.abs(rival @ errors)
+        gains = left - np.abs(shares @ errors)
+        error = _error_of_mean(gains, origins, tested, float(left.mean()))
+        clear = gains.mean() - _MARGIN * left.mean()
+        part = float(np.clip(clear / max(error, 1e-300), 0.0, 1.0))
+        shares = part * shares + (1 - part) * rival
+        shares = np.where(shares < _LEAST_SHARE / 2, 0.0, shares)
+        shares /= shares.sum()
+    return {name: float(share) for name, share in zip(names, shares, strict=True) if share > 0}
+
+
+def _least_errors(errors: Array) -> Array:
+    """The shares of least absolute error, by least squares that are weighted again and again."""
     absolute = np.abs(errors).mean(axis=1)
-    shares = np.full(len(names), 1 / len(names))
+    shares = np.full(len(errors), 1 / len(errors))
     for _ in range(_ROUNDS):
         weights = 1 / np.maximum(np.abs(shares @ errors), 0.05 * absolute.min() + 1e-12)
         gram = (errors * weights) @ errors.T / errors.shape[1]
-        shares = _on_simplex(gram + _RIDGE * np.diag(gram).min() * np.eye(len(names)))
+        shares = _on_simplex(gram + _RIDGE * np.diag(gram).min() * np.eye(len(errors)))
     shares = np.where(shares < _LEAST_SHARE, 0.0, shares)
-    shares /= shares.sum()
-    rival = min(plain, key=lambda place: float(absolute[place])) if plain else None
-    if rival is not None:
-        gains = np.abs(errors[rival]) - np.abs(shares @ errors)
-        if gains.mean() < _MARGIN * absolute[rival] + _DOUBT * _error_of_mean(gains, origins, tested, absolute[rival]):
-            return {names[rival]: 1.0}
-    return {name: float(share) for name, share in zip(names, shares, strict=True) if share > 0}
+    return np.asarray(shares / shares.sum())
+
+
+def _simple_shares(errors: Array, origins: NDArray[np.intp], plain: Sequence[int], tested: Backtest) -> Array:
+    """The simple forecast that is clearly better, or both by how likely each is the better one."""
+    absolute = np.abs(errors).mean(axis=1)
+    best, *others = sorted(plain, key=lambda place: float(absolute[place]))
+    found = np.zeros(len(errors))
+    found[best] = 1.0
+    for other in others[:1]:
+        gains = np.abs(errors[other]) - np.abs(errors[best])
+        error = _error_of_mean(gains, origins, tested, float(absolute[best]))
+        chance = 1 / (1 + np.exp(-2 * min(float(gains.mean()) / max(error, 1e-300), 50.0)))
+        if chance < _CERTAIN:
+            found[best], found[other] = chance, 1 - chance
+    return found
 
 
 def blind_shares(tested: Backtest, blind: NDArray[np.bool_], shares: dict[str, float]) -> dict[str, float]:
     """The shares for series whose last step is a hole, (origins, series) of the back-test being ``blind``.
 
-    The back-test may have too few of these to say. Then it is the diffusion, for which a hole is nothing special,
-    unless it was much worse than the mixture of all others.
+    The same as for all, if the back-test had such series. If it had all but none, it is the diffusion, for which a hole
+    is nothing special, unless it was much worse than the mixture.
     """
-    if len(_scaled_errors(tested, blind)[1]) >= _ENOUGH_BLIND:
-        return best_shares(tested, where=blind)
     learned = [name for name in tested.forecasts if name.startswith("diffusion")]
-    if not learned or shares.keys() <= set(learned):
+    common = (np.isfinite(tested.truth) & blind[:, None]).sum() >= _ENOUGH_BLIND
+    if common or not learned or shares.keys() <= set(learned):
         return shares
     best = min(learned, key=tested.mean_absolute_scaled_error)
     mixture = Backtest(tested.origins, tested.truth, {"mixture": mixed(tested.forecasts, shares)}, tested.scale)
@@ -136,12 +172,11 @@ def _error_of_mean(gains: Array, origins: NDArray[np.intp], tested: Backtest, si
     return float(max(apart, size / np.sqrt(len(gains))))
 
 
-def _scaled_errors(tested: Backtest, where: NDArray[np.bool_] | None) -> tuple[Array, NDArray[np.intp]]:
+def _scaled_errors(tested: Backtest) -> tuple[Array, NDArray[np.intp]]:
     """The errors of all parts, (parts, errors), where all are known, and the place of each one's origin."""
     scale = np.where(tested.scale > 0, tested.scale, np.nan)
     errors = np.stack([(found - tested.truth) / scale for found in tested.forecasts.values()])
     used = np.isfinite(errors).all(axis=0)
-    used = used if where is None else used & where[:, None]
     return errors[:, used], np.nonzero(used)[0]
 
 
@@ -179,25 +214,30 @@ class Spread:
     ----------
     scores
         (origins, horizon, series): error over the deviation expected at that time, NaN where unknown.
+    independent
+        How many of them are as good as independent: see :func:`spread_of`.
     """
 
     scores: Array
+    independent: float
 
     def quantiles(self, chances: Sequence[float]) -> Array:
         """The quantile of the scores for each chance and step of the horizon, (chances, horizon).
 
-        It is the conformal one: of n scores and the one to come, so that it holds for a score that could stand in any
-        place among them. NaN where there are none.
+        It is the conformal one: of n scores and the one to come, an interval for a part of what is to come holds the
+        part (n + 1) / n of the scores, where n counts those that are as good as independent. So few origins make wide
+        intervals; the widest is that of all scores. NaN where there are none.
         """
         for chance in chances:
             if not 0 < chance < 1:
                 raise InvalidInputError(f"a quantile must be above 0 and below 1, not {chance}")
+        outwards = 1 + 1 / max(self.independent, 1.0)
+        wanted = np.clip(0.5 + (np.array(chances) - 0.5) * outwards, 0.0, 1.0)
         found = np.full((len(chances), self.scores.shape[1]), np.nan)
         for step in range(self.scores.shape[1]):
             own = self.pooled(step)
-            for place, chance in enumerate(chances):
-                if own.size:
-                    found[place, step] = _conformal(own, chance)
+            if own.size:
+                found[:, step] = np.quantile(own, wanted)
         return found
 
     def pooled(self, step: int) -> Array:
@@ -219,20 +259,25 @@ class Spread:
                 chosen[:, step][holes] = own[random.randint(own.size, size=int(holes.sum()))]
         return chosen
 
+    def held_out_coverage(self, coverage: float) -> float:
+        """The share of scores within the interval that those of the other origins give; NaN where there are none."""
+        held, chances, count = [], [0.5 - coverage / 2, 0.5 + coverage / 2], len(self.scores)
+        for origin, own in enumerate(self.scores):
+            others = Spread(np.delete(self.scores, origin, axis=0), self.independent * (count - 1) / count)
+            low, high = others.quantiles(chances)[:, :, None]
+            known = np.isfinite(own) & np.isfinite(low)
+            held.append(((low <= own) & (own <= high))[known])
+        together = np.concatenate(held) if held else np.empty(0)
+        return float(together.mean()) if together.size else float("nan")
 
-def held_out_coverage(spread: Spread, coverage: float) -> float:
-    """The share of scores within the interval that the scores of the other origins give; NaN where there are none."""
-    held, chances = [], [0.5 - coverage / 2, 0.5 + coverage / 2]
-    for origin in range(len(spread.scores)):
-        own = spread.scores[origin]
-        low, high = Spread(np.delete(spread.scores, origin, axis=0)).quantiles(chances)[:, :, None]
-        known = np.isfinite(own) & np.isfinite(low)
-        held.append(((low <= own) & (own <= high))[known])
-    together = np.concatenate(held) if held else np.empty(0)
-    return float(together.mean()) if together.size else float("nan")
 
+def spread_of(scores: Array, origins: Sequence[int]) -> Spread:
+    """The spread of a rolling back-test.
 
-def _conformal(ordered: Array, chance: float) -> float:
-    """Between the n scores, at chance * (n + 1) below the middle and above it: outwards of the plain quantile."""
-    n = len(ordered)
-    return float(np.interp(chance * (n + 1) - 1, np.arange(n), ordered))
+    Windows that overlap have errors in common, and series move together in part. What is as good as independent is
+    taken to be the horizons that the origins span, times the root of the number of series.
+    """
+    if not len(origins):
+        return Spread(scores, 0.0)
+    spans = (origins[-1] - origins[0]) / scores.shape[1] + 1
+    return Spread(scores, spans * float(np.sqrt(np.isfinite(scores).any(axis=(0, 1)).sum())))

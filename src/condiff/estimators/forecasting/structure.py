@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import digamma, polygamma
 
 Array = NDArray[np.float64]
 
@@ -27,6 +28,8 @@ _PRIOR_VALUES = 12.0
 _MEMORY, _HARMONICS = 8.0, 12
 # Steps back that the likelihood is judged by, and series that are judged at a time.
 _RECENT, _AT_ONCE = 600, 16
+# Equal values from which on a series is taken to be constant.
+_FEWEST_EQUAL = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,9 +297,9 @@ def fit_structure(
     """Season, covariates and trend of every series."""
     seen = np.log1p(values) if logs else values
     known = None if covariates is None else covariates[: len(values)]
-    effects = fit_effects(seen, standards(seen)[1], periods, known)
+    effects = fit_effects(seen, shared_standards(seen)[1], periods, known)
     rest = seen - effects.at(np.arange(len(values)), known)
-    centre, scale = standards(rest)
+    centre, scale = shared_standards(rest)
     return Structure(fit_trend(rest, centre, scale), effects, logs)
 
 
@@ -313,6 +316,44 @@ def standards(values: Array) -> tuple[Array, Array]:
     mean, scale = np.where(constant, low, mean), np.where(constant, 0.0, scale)
     few = counts < 2
     return np.where(few, together.mean(), mean), np.where(few, together.std(), scale)
+
+
+def shared_standards(values: Array) -> tuple[Array, Array]:
+    """Mean and scale of each series, drawn towards those of the panel by as much as its few values warrant.
+
+    Two values that happen to be near each other say little about a scale. How much series differ beyond what chance
+    explains is estimated from the panel (DerSimonian and Laird), for the means and for the logarithms of the scales, so
+    that series of different kinds are left alone. Series of at least five equal values are constant: their scale is 0.
+    """
+    mean, scale = standards(values)
+    known = ~np.isnan(values)
+    counts = known.sum(axis=0)
+    varied = (scale > 0) & (counts >= 2)
+    if varied.sum() < 3:
+        return mean, scale
+    half = np.where(varied, (counts - 1) / 2, 1.0)
+    # The logarithm of the deviation of normal numbers: its bias and its variance.
+    own = np.log(np.where(varied, scale, 1.0)) + np.log(counts.clip(2) / (counts.clip(2) - 1)) / 2
+    own -= (digamma(half) - np.log(half)) / 2
+    logs = _drawn(own, polygamma(1, half) / 4, varied)
+    guessed = varied | ((counts < _FEWEST_EQUAL) & (scale == 0)) | (counts < 2)
+    scale = np.where(guessed, np.exp(logs), scale)
+    means = _drawn(mean, scale**2 / counts.clip(1), varied)
+    return np.where(guessed & (counts > 0), means, mean), scale
+
+
+def _drawn(found: Array, variance: Array, used: NDArray[np.bool_]) -> Array:
+    """Numbers of known variance, drawn towards their common mean; those that are not used are that mean."""
+    # One number without error must not be the only one that counts.
+    variance = np.maximum(variance, 1e-6 * np.median(variance[used]))
+    weights = np.where(used, 1 / variance, 0.0)
+    middle = (weights * found).sum() / weights.sum()
+    excess = (weights * (found - middle) ** 2).sum() - (used.sum() - 1)
+    between = max(excess / max(weights.sum() - (weights**2).sum() / weights.sum(), 1e-300), 0.0)
+    # With what series differ by, the common mean is that of nearly equal weights.
+    weights = np.where(used, 1 / (variance + between), 0.0)
+    middle = (weights * found).sum() / weights.sum()
+    return np.where(used, (between * found + variance * middle) / (between + variance), middle)
 
 
 # ---- forecasts without parameters --------------------------------------------------------------------------------
