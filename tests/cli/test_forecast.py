@@ -86,7 +86,7 @@ def test_long_tables_pictures_pages_and_models(condiff: Run, towns: Path) -> Non
     options = [item for pair in zip(("--plot", "--report", "--model", "--out"), made, strict=True) for item in pair]
     result = condiff("forecast", towns / "long.csv", *QUICK, *options)
     assert result.code == 0
-    assert "neighbours found in the data" in result.out
+    assert "weights, neighbours by correlation" in result.out
     assert made[0].stat().st_size > 10_000
     page = made[1].read_text()
     assert "The rolling back-test" in page and "town 13" in page and page.count("<svg") >= 2

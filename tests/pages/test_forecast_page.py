@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse as sp
 
-from condiff.pages.forecast import Fan, draw_fans, forecast_page
+from condiff.pages.forecast import Fan, Surroundings, draw_fans, draw_map, drawn_together, forecast_page
 
 
 def fan(series: int = 14, horizon: int = 3) -> Fan:
@@ -15,6 +16,25 @@ def fan(series: int = 14, horizon: int = 3) -> Fan:
     bands = {level: np.stack([middle - level / 50, middle + level / 50]) for level in (80.0, 95.0)}
     names = [f"$shop$ {place} <b>" for place in range(series)]
     return Fan(names, [str(day) for day in range(30)], [f"+{day}" for day in range(horizon)], values, middle, bands)
+
+
+def ring(series: int = 14) -> sp.csr_array:
+    step = np.roll(np.eye(series), 1, axis=1)
+    return sp.csr_array(step + step.T)
+
+
+def test_neighbours_are_drawn_near_each_other_or_where_they_are() -> None:
+    places = drawn_together(ring())
+    distance = np.linalg.norm(places[:, None] - places, axis=2)
+    joined = ring().toarray() > 0
+    assert distance[joined].mean() < 0.6 * distance[~joined & ~np.eye(14, dtype=bool)].mean()
+    around = Surroundings(ring(), np.arange(28.0).reshape(14, 2), np.ones(14))
+    figure = draw_map(fan(), around)
+    edges, rings, dots = figure.axes[0].collections
+    assert len(edges.get_segments()) == 14
+    np.testing.assert_array_equal(dots.get_offsets(), around.places)
+    # The series with holes has a smaller ring.
+    assert rings.get_sizes()[0] < rings.get_sizes()[1]
 
 
 def test_holes_are_marked_and_levels_are_bands() -> None:
@@ -37,8 +57,8 @@ def test_the_page_has_every_series_and_the_back_test() -> None:
         {"method": "forecast", "mase": 0.9, "mae": 1.0, "rmse": 2.0},
         {"method": "drift", "mase": None, "mae": None, "rmse": None},
     ]
-    page = forecast_page(
-        fan(), "shops", "the forecast is the drift", scores, {80.0: 0.79, 95.0: float("nan")}, "condiff forecast"
-    )
-    assert page.count("<svg") == 2
+    held = {80.0: 0.79, 95.0: float("nan")}
+    around = Surroundings(ring(), None, np.ones(14))
+    page = forecast_page(fan(), around, "shops", "the forecast is the drift", scores, held, "condiff forecast")
+    assert page.count("<svg") == 3
     assert "The forecast is the drift." in page and "79" in page and "<b>" not in page.replace("<b>0", "")

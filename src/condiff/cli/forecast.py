@@ -41,15 +41,29 @@ _Edges = Annotated[
     Path | None,
     typer.Option(
         metavar="EDGES.csv",
-        help="Columns source, target and perhaps weight and day. Without it, neighbours are the series whose steps are "
-        "most correlated.",
+        help="Columns source, target and perhaps weight and day. Without it, neighbours are found.",
+    ),
+]
+_Positions = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE.csv",
+        help="A line per series, its name first, then x and y or latitude and longitude: the nearest are neighbours, "
+        "where no edges are given, and pictures are maps.",
     ),
 ]
 _Static = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE.csv",
-        help="Coordinates or other features, a line per series, its name first: the nearest are neighbours.",
+        help="Other features, a line per series, its name first: the most alike are neighbours.",
+    ),
+]
+_Neighbours = Annotated[
+    str,
+    typer.Option(
+        metavar="correlation|warping",
+        help="How neighbours are found in the values: by the correlation of steps, or by dynamic time warping.",
     ),
 ]
 _Directed = Annotated[bool, typer.Option("--directed", help="An edge lets only its source average over its target.")]
@@ -76,7 +90,9 @@ def forecast(
     panel: _Panel,
     horizon: Annotated[int, typer.Option(min=1, help="Steps to forecast.")] = 1,
     edges: _Edges = None,
+    positions: _Positions = None,
     static: _Static = None,
+    neighbours: _Neighbours = "correlation",
     directed: _Directed = False,
     covariates: _Covariates = None,
     season: _Season = "auto",
@@ -92,8 +108,12 @@ def forecast(
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE.png", help="Draw a fan chart of twelve series; .svg and .pdf too.")
     ] = None,
+    graph_plot: Annotated[
+        Path | None,
+        typer.Option("--map", metavar="FILE.png", help="Draw the series, their neighbours and what is to change."),
+    ] = None,
     report: Annotated[
-        Path | None, typer.Option(metavar="FILE.html", help="Write a page with the back-test and all fan charts.")
+        Path | None, typer.Option(metavar="FILE.html", help="Write a page with the back-test, the map and all fans.")
     ] = None,
     out: Annotated[Path, typer.Option(metavar="FILE.csv", help="Where to write the forecast.")] = Path("forecast.csv"),
     formulas: _Formulas = False,
@@ -113,32 +133,43 @@ def forecast(
 
     [bold]condiff forecast cases.csv --edges borders.csv --horizon 14 --levels 50,80,95 --report cases.html[/bold]
 
-    [bold]condiff forecast load.csv --static places.csv --covariates weather.csv --horizon 24[/bold]
+    [bold]condiff forecast load.csv --positions places.csv --covariates weather.csv --horizon 24 --map map.png[/bold]
     """
     started = time.perf_counter()
     wanted = _checked_levels(levels)
-    inputs = [path for path in (panel, edges, static, covariates) if path is not None]
+    inputs = [path for path in (panel, edges, positions, static, covariates) if path is not None]
     check_out(out, *inputs, suffixes=[".csv"])
-    for option, path, endings in (("--plot", plot, (".png", ".svg", ".pdf")), ("--report", report, (".html",))):
+    pictures = (".png", ".svg", ".pdf")
+    for option, path, endings in (
+        ("--plot", plot, pictures),
+        ("--map", graph_plot, pictures),
+        ("--report", report, (".html",)),
+    ):
         if path is not None and path.suffix not in endings:
             raise InvalidInputError(f"{option} must end in {' or '.join(endings)}, but is {path}")
     if model is not None:
         from condiff.estimators.saving import check_folder
 
         check_folder(model)
-    data, given = _read(panel, edges, static, directed, covariates, horizon)
+    data, given, drawn = _read(panel, edges, positions, static, directed, covariates, horizon)
     # Only now that the files are read: this takes seconds.
     from condiff.estimators.forecasting import PanelForecaster
 
     forecaster = PanelForecaster(
-        horizon=horizon, season=_season(season, data), folds=folds, lags=lags, n_inits=inits, random_state=seed
+        horizon=horizon,
+        season=_season(season, data),
+        neighbours=_checked_neighbours(neighbours),
+        folds=folds,
+        lags=lags,
+        n_inits=inits,
+        random_state=seed,
     )
     with working("back-test and fit"):
         forecaster.fit(data.values, **given)
     rows = _forecast_rows(data, forecaster, wanted, paths)
     notes = formula_notes(_write(rows, out, formulas)) + _left_out(data)
     summary: dict[str, Any] = {
-        **_about(data, forecaster),
+        **_about(data, forecaster, _found_by(given, neighbours)),
         "horizon": horizon,
         "levels": wanted,
         "folds": len(forecaster.backtest_.origins),
@@ -153,7 +184,7 @@ def forecast(
     }
     if model is not None:
         forecaster.save(model, {"names": list(data.names), "last": data.days[-1], "step": data.calendar.step})
-    _draw(data, forecaster, wanted, summary, plot, report, panel.stem)
+    _draw(data, forecaster, wanted, summary, drawn, plot, graph_plot, report, panel.stem)
     if json:
         print_json([summary])
     else:
@@ -163,7 +194,9 @@ def forecast(
 def impute(
     panel: _Panel,
     edges: _Edges = None,
+    positions: _Positions = None,
     static: _Static = None,
+    neighbours: _Neighbours = "correlation",
     directed: _Directed = False,
     season: _Season = "auto",
     levels: _Levels = "80,95",
@@ -182,23 +215,28 @@ def impute(
 
     [dim]Examples[/dim]
 
-    [bold]condiff impute sensors.csv --static places.csv[/bold]
+    [bold]condiff impute sensors.csv --positions places.csv[/bold]
 
     [bold]condiff impute cases.csv --edges borders.csv --wide --out whole.csv[/bold]
     """
     started = time.perf_counter()
     wanted = _checked_levels(levels)
-    check_out(out, *[path for path in (panel, edges, static) if path is not None], suffixes=[".csv"])
-    data, given = _read(panel, edges, static, directed, None, 1)
+    check_out(out, *[path for path in (panel, edges, positions, static) if path is not None], suffixes=[".csv"])
+    data, given, _ = _read(panel, edges, positions, static, directed, None, 1)
     from condiff.estimators.forecasting import PanelForecaster
 
     with working("filling holes"):
-        forecaster = PanelForecaster(season=_season(season, data), parts=("last value",), random_state=seed)
+        forecaster = PanelForecaster(
+            season=_season(season, data),
+            neighbours=_checked_neighbours(neighbours),
+            parts=("last value",),
+            random_state=seed,
+        )
         filled = forecaster.fit(data.values, **given).impute()
     rows = _wide_rows(data, filled.values) if wide else _filled_rows(data, filled, wanted)
     notes = formula_notes(_write(rows, out, formulas)) + _left_out(data)
     summary = {
-        **_about(data, forecaster),
+        **_about(data, forecaster, _found_by(given, neighbours)),
         "filled": int(filled.holes.sum()),
         "shares": filled.shares,
         "errors": {name: _finite(error) for name, error in filled.errors.items()},
@@ -244,25 +282,43 @@ def _season(text: str, data: SeriesFile) -> Any:
     return tuple(int(part) for part in parts)
 
 
-def _read(
-    panel: Path, edges: Path | None, static: Path | None, directed: bool, covariates: Path | None, horizon: int
-) -> tuple[SeriesFile, dict[str, Any]]:
-    """The panel, and what else a forecaster is given."""
-    from condiff.readers.series import read_covariates, read_series, read_static
+def _checked_neighbours(text: str) -> str:
+    from condiff.estimators.forecasting.panel import FOUND
 
-    if edges is not None and static is not None:
-        raise InvalidInputError("--edges and --static both say who is a neighbour: give one of them")
+    if text not in FOUND:
+        raise InvalidInputError(f"--neighbours must be {' or '.join(FOUND)}, not {text!r}")
+    return text
+
+
+def _read(
+    panel: Path,
+    edges: Path | None,
+    positions: Path | None,
+    static: Path | None,
+    directed: bool,
+    covariates: Path | None,
+    horizon: int,
+) -> tuple[SeriesFile, dict[str, Any], Any]:
+    """The panel, what else a forecaster is given, and where series are drawn, if it is known."""
+    from condiff.readers.series import read_covariates, read_positions, read_series, read_static
+
+    for option, path in (("--edges", edges), ("--positions", positions)):
+        if static is not None and path is not None:
+            raise InvalidInputError(f"{option} and --static both say who is a neighbour: give one of them")
     if directed and edges is None:
         raise InvalidInputError("--directed is about edges: give them with --edges")
     data = read_series(panel, edges, directed=directed)
     given: dict[str, Any] = {}
     if data.weights:
         given["graph"] = data.weights[0] if len(data.weights) == 1 else list(data.weights)
+    places = None if positions is None else read_positions(positions, data.names)
+    if places is not None and edges is None:
+        given["positions"] = places.points
     if static is not None:
         given["static"] = read_static(static, data.names)
     if covariates is not None:
         given["covariates"] = read_covariates(covariates, data, horizon)
-    return data, given
+    return data, given, None if places is None else places.drawn
 
 
 def _forecast_rows(
@@ -332,7 +388,7 @@ def _finite(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def _about(data: SeriesFile, forecaster: PanelForecaster) -> dict[str, Any]:
+def _about(data: SeriesFile, forecaster: PanelForecaster, by: str) -> dict[str, Any]:
     return {
         "series": len(data.names),
         "times": len(data.days),
@@ -340,7 +396,17 @@ def _about(data: SeriesFile, forecaster: PanelForecaster) -> dict[str, Any]:
         "season": list(forecaster.season_),
         "missing": float(np.isnan(data.values).mean()),
         "graphs": len(data.weights),
+        "neighbours": int(forecaster.graph_.weights.nnz),
+        "by": by,
     }
+
+
+def _found_by(given: dict[str, Any], neighbours: str) -> str:
+    """What says who is a neighbour."""
+    for name, said in (("graph", "edges"), ("positions", "positions"), ("static", "features")):
+        if name in given:
+            return said
+    return neighbours
 
 
 def _scores(forecaster: PanelForecaster) -> list[dict[str, Any]]:
@@ -373,22 +439,28 @@ def _draw(
     forecaster: PanelForecaster,
     levels: list[float],
     summary: dict[str, Any],
+    drawn: Any,
     plot: Path | None,
+    graph_plot: Path | None,
     report: Path | None,
     name: str,
 ) -> None:
-    if plot is None and report is None:
+    if plot is None and graph_plot is None and report is None:
         return
     from condiff.pages.canvas import save
-    from condiff.pages.forecast import Fan, draw_fans, forecast_page
+    from condiff.pages.forecast import Fan, Surroundings, draw_fans, draw_map, forecast_page
 
     middle = forecaster.predict()
     fan = Fan(data.names, data.days, data.coming_days(len(middle)), data.values, middle, _bands(forecaster, levels))
+    around = Surroundings(forecaster.graph_.weights, drawn, forecaster.backtest_.scale)
     if plot is not None:
         save(draw_fans(fan), plot)
+    if graph_plot is not None:
+        save(draw_map(fan, around), graph_plot)
     if report is not None:
         held = _coverage(forecaster, levels)
-        write_text(report, forecast_page(fan, name, summary["mixture"], summary["backtest"], held, typed()))
+        page = forecast_page(fan, around, name, summary["mixture"], summary["backtest"], held, typed())
+        write_text(report, page)
 
 
 def _show(data: SeriesFile, summary: dict[str, Any]) -> None:
@@ -421,7 +493,7 @@ def _show_data(data: SeriesFile, summary: dict[str, Any]) -> None:
     elif edges:
         said = f"{edges[0]:,} weights, the same for all times"
     else:
-        said = "neighbours found in the data"
+        said = f"{summary['neighbours']:,} weights, neighbours by {summary['by']}"
     console.print(f"[bold]graph[/bold]  {said}")
 
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from condiff.pages.canvas import HIGHLIGHT, OURS, legend_below, mark, panels, patch, plain, svg
+from condiff.pages.canvas import HIGHLIGHT, OURS, bare, legend_below, mark, panels, patch, plain, svg
 from condiff.pages.report import Card, Cell, Column, Picture, Report, Section, Table, Text
 
 if TYPE_CHECKING:
@@ -20,6 +21,10 @@ Array = NDArray[np.float64]
 
 # Series in a picture, and steps of the past beside so many of the future.
 _SHOWN, _PAST = 12, 60
+# Of a map: series up to which names are written, and edges that are drawn per series.
+_NAMED, _STRONGEST = 40, 4
+# Series up to which a page has a map.
+_MAPPED = 400
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +54,109 @@ class Fan:
         """The series with the most known values, in their order, as many as a picture shows."""
         known = np.isfinite(self.values).sum(axis=0)
         return sorted(np.argsort(-known, kind="stable")[:_SHOWN].tolist())
+
+
+@dataclass(frozen=True, eq=False)
+class Surroundings:
+    """The neighbours of series.
+
+    Attributes
+    ----------
+    weights
+        Between the series.
+    places
+        (series, 2): to the right and upwards; None where nothing is known of places, and neighbours are drawn together.
+    steps
+        The mean absolute step of each series, in whose units changes are shown.
+    """
+
+    weights: sp.csr_array
+    places: Array | None
+    steps: Array
+
+    def drawn(self) -> Array:
+        """Where to draw each series."""
+        return drawn_together(self.weights) if self.places is None else self.places
+
+    def lines(self) -> list[tuple[int, int, float]]:
+        """The strongest edges of each series, and their weights relative to the strongest of all."""
+        both = sp.csr_array(self.weights.maximum(self.weights.T))
+        found: dict[tuple[int, int], float] = {}
+        for one in range(both.shape[0]):
+            begin, end = both.indptr[one : one + 2]
+            for place in begin + np.argsort(-both.data[begin:end], kind="stable")[:_STRONGEST]:
+                other = int(both.indices[place])
+                if other != one and both.data[place] > 0:
+                    found[min(one, other), max(one, other)] = float(both.data[place])
+        top = max(found.values(), default=1.0)
+        return [(one, other, weight / top) for (one, other), weight in found.items()]
+
+
+def drawn_together(weights: sp.csr_array) -> Array:
+    """Places such that neighbours are near each other, (series, 2): springs along edges, all others repel."""
+    dense = np.asarray((weights + weights.T).todense(), dtype=np.float64) / 2
+    np.fill_diagonal(dense, 0.0)
+    n = len(dense)
+    dense /= max(dense.max(), 1e-300)
+    angle = 2 * np.pi * np.arange(n) / max(n, 1)
+    places = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    ideal = 2 / np.sqrt(max(n, 1))
+    for heat in np.linspace(0.2, 0.005, 200):
+        apart = places[:, None] - places
+        distance = np.maximum(np.linalg.norm(apart, axis=2), 1e-3)
+        force = (ideal / distance) ** 2 - dense * distance / ideal
+        moved = (apart * (force / distance)[..., None]).sum(axis=1) * ideal
+        # A pull to the middle keeps parts that nothing joins on the page.
+        moved -= 0.3 * places
+        length = np.maximum(np.linalg.norm(moved, axis=1, keepdims=True), 1e-12)
+        places = places + moved / length * np.minimum(length, heat)
+    return np.asarray(places)
+
+
+def draw_map(fan: Fan, around: Surroundings) -> Figure:
+    """The series at their places, joined to neighbours, coloured by what is to change; rings are how much is known."""
+    from matplotlib.collections import LineCollection
+    from matplotlib.colors import Normalize
+
+    places, lines = around.drawn(), around.lines()
+    figure, axes = panels(1, 1, (7.2, 5.4), grid="both")
+    axis = axes[0][0]
+    ends = [[places[one], places[other]] for one, other, _ in lines]
+    shades = [(0.45, 0.45, 0.45, 0.15 + 0.5 * weight) for *_, weight in lines]
+    axis.add_collection(LineCollection(ends, colors=shades, linewidths=[0.5 + 1.5 * weight for *_, weight in lines]))
+    last = np.array(
+        [column[np.isfinite(column)][-1] if np.isfinite(column).any() else np.nan for column in fan.values.T]
+    )
+    steps = np.where(around.steps > 0, around.steps, np.nan)
+    change = np.nan_to_num((fan.forecast.mean(axis=0) - last) / steps)
+    most = max(float(np.quantile(np.abs(change), 0.95)), 1e-6)
+    known = np.isfinite(fan.values[-_PAST:]).mean(axis=0)
+    size = 170 if len(places) <= 40 else 70
+    axis.scatter(
+        *places.T, s=size * (0.25 + 0.75 * known), facecolors="none", edgecolors="0.35", linewidths=0.8, zorder=3
+    )
+    dots = axis.scatter(*places.T, s=0.25 * size, c=change, cmap="RdBu_r", norm=Normalize(-most, most), zorder=4)
+    dots.set_edgecolor("0.35")
+    dots.set_linewidth(0.4)
+    if len(places) <= _NAMED:
+        for name, place in zip(fan.names, places, strict=True):
+            axis.annotate(plain(name), place, (0, -11), textcoords="offset points", ha="center", va="top", fontsize=7)
+    bar = figure.colorbar(dots, ax=axis, shrink=0.6, pad=0.02)
+    bar.set_label("mean change to come, in usual steps", fontsize=8)
+    bar.ax.tick_params(labelsize=7)
+    bare(axis)
+    if around.places is not None:
+        axis.set_aspect("equal")
+    axis.margins(0.08)
+    handles = [
+        mark("series", color="0.35", marker="o", linewidth=0, markersize=4),
+        mark(
+            "known lately: the wider the ring, the more", color="0.35", marker="o", linewidth=0, markerfacecolor="none"
+        ),
+        mark("neighbours", color="0.5", linewidth=1.2),
+    ]
+    legend_below(figure, handles)
+    return figure
 
 
 def draw_fans(fan: Fan, series: Sequence[int] | None = None) -> Figure:
@@ -102,9 +210,15 @@ def _alpha(fan: Fan, level: float) -> float:
 
 
 def forecast_page(
-    fan: Fan, name: str, said: str, scores: Sequence[dict[str, object]], coverage: dict[float, float], command: str
+    fan: Fan,
+    around: Surroundings,
+    name: str,
+    said: str,
+    scores: Sequence[dict[str, object]],
+    coverage: dict[float, float],
+    command: str,
 ) -> str:
-    """The page of a forecast: what it is made of, how the back-test went, and a fan for each series."""
+    """The page of a forecast: what it is made of, how the back-test went, the map, and a fan for each series."""
     best = min((float(str(row["mase"])) for row in scores if row["mase"] is not None), default=None)
     table = Table(
         "The rolling back-test. Errors in units of the mean step from one known value to the next (MASE), mean "
@@ -132,11 +246,18 @@ def forecast_page(
             f"{len(part)} series with their last known values, their holes and the forecast of {len(fan.coming)} steps"
         )
         pictures.append(Picture(shown, svg(draw_fans(fan, part), f"Forecasts of {shown}", about), f"{shown}."))
-    sections = [
-        Section("What the forecast is made of", [Text(said[:1].upper() + said[1:] + "."), table]),
-        Section("The forecasts", pictures),
-    ]
+    sections = [Section("What the forecast is made of", [Text(said[:1].upper() + said[1:] + "."), table])]
+    if 1 < len(fan.names) <= _MAPPED:
+        about = f"{len(fan.names)} series, their strongest neighbours and the change that is forecast"
+        picture = Picture("Neighbours", svg(draw_map(fan, around), "Neighbours", about), _about_map(around))
+        sections.append(Section("Who is a neighbour of whom", [picture]))
+    sections.append(Section("The forecasts", pictures))
     return Report(name, "A forecast", f"{said[:1].upper()}{said[1:]}.", cards, sections).page(command)
+
+
+def _about_map(around: Surroundings) -> str:
+    where = "neighbours are drawn near each other" if around.places is None else "each is where it is"
+    return f"The series: {where}, joined to its {_STRONGEST} strongest neighbours, coloured by the change to come."
 
 
 def _number(value: object) -> Cell:

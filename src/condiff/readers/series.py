@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 _EDGE_COLUMNS = ("source", "target", "weight", "day")
 #: The columns of a long table.
 LONG = ("unique_id", "ds", "y")
+# Names of columns that are degrees on a globe.
+_LATITUDES, _LONGITUDES = ("lat", "latitude"), ("lon", "long", "lng", "longitude")
 # What messages call a data frame.
 _FRAME = Path("the data frame")
 
@@ -224,6 +226,44 @@ def read_static(path: Path | str, names: Sequence[str]) -> NDArray[np.float64]:
         if name not in found:
             raise InvalidFileError(f"{path} has no line for {name!r}{did_you_mean(name, found)}: add it")
     return np.array([found[name] for name in names])
+
+
+@dataclass(frozen=True, eq=False)
+class Positions:
+    """Where series are.
+
+    Attributes
+    ----------
+    points
+        (series, columns) in one unit, to measure distances between: on a sphere where degrees are given.
+    drawn
+        (series, 2): to the right and upwards on a map.
+    """
+
+    points: NDArray[np.float64]
+    drawn: NDArray[np.float64]
+
+
+def read_positions(path: Path | str, names: Sequence[str]) -> Positions:
+    """Coordinates of each series, a line per series, its name first: two in one unit, or latitude and longitude."""
+    values = read_static(path, names)
+    _, header = next(read_records(Path(path)))
+    words = [name.strip().lower() for name in header[1:]]
+    if values.shape[1] != 2:
+        raise InvalidFileError(
+            f"{path} has {values.shape[1]} numbers per series: positions are two, as x and y or latitude and longitude"
+        )
+    found = [[place for place, word in enumerate(words) if word in of] for of in (_LATITUDES, _LONGITUDES)]
+    if not all(found):
+        return Positions(values, values)
+    latitude, longitude = (values[:, place[0]] for place in found)
+    if np.abs(latitude).max() > 90:
+        raise InvalidFileError(f"{path} has latitudes beyond 90 degrees: are the columns swapped?")
+    up, around = np.radians(latitude), np.radians(longitude)
+    points = np.stack([np.cos(up) * np.cos(around), np.cos(up) * np.sin(around), np.sin(up)], axis=1)
+    # As wide as at the middle latitude.
+    drawn = np.stack([longitude * np.cos(np.radians(latitude.mean())), latitude], axis=1)
+    return Positions(points, drawn)
 
 
 def read_covariates(path: Path | str, data: SeriesFile, horizon: int) -> NDArray[np.float64]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 import torch
@@ -370,8 +371,54 @@ def test_covariates_of_the_days_to_come() -> None:
     for bad, message in ((holiday[:81], "for 80 days and the 3 to come"), (holiday * np.nan, "known and finite")):
         with pytest.raises(InvalidInputError, match=message):
             PanelForecaster(horizon=3).fit(values[:80], covariates=bad)
-    with pytest.raises(InvalidInputError, match="fit again"):
+    # Another future, and other days to continue from.
+    other = 1 - holiday[80:]
+    assert np.abs(model.predict(covariates=other) - 100 - 30 * other[:, None]).max() < 3
+    assert model.predict_quantiles([0.1], covariates=other).shape == (1, 3, 5)
+    assert (
+        np.abs(model.predict(values=values[:70], covariates=holiday[:73]) - 100 - 30 * holiday[70:73, None]).max() < 3
+    )
+    with pytest.raises(InvalidInputError, match="give covariates of the 70 days and of the 3 to come"):
         model.predict(values=values[:70])
+    with pytest.raises(InvalidInputError, match="fitted with 1 covariates"):
+        model.predict(covariates=np.ones((3, 2)))
+    with pytest.raises(InvalidInputError, match="fitted without covariates"):
+        PanelForecaster(parts=["drift"]).fit(values[:80]).predict(covariates=other)
+
+
+def test_positions_find_the_nearest() -> None:
+    # Ten along a line, far from ten others: by position nobody has a neighbour among the others.
+    places = np.stack([np.arange(20.0) + 1000 * (np.arange(20) >= 10), np.zeros(20)], axis=1)
+    values = np.random.default_rng(0).normal(size=(40, 20)).cumsum(axis=0)
+    model = PanelForecaster(parts=["last value"]).fit(values, positions=places)
+    assert model.graph_.weights[:10, 10:].nnz == 0 and model.graph_.weights[:10, :10].nnz > 0
+    with pytest.raises(InvalidInputError, match="positions must be 20 regions x columns"):
+        PanelForecaster().fit(values, positions=places[:3])
+
+
+def test_warping_finds_series_that_follow_each_other() -> None:
+    rising = np.random.default_rng(0).normal(size=(2, 140)).cumsum(axis=1)
+    late = [np.stack([course[20 - lag : 120 - lag] for lag in (0, 3, 6)]) for course in rising]
+    values = np.concatenate(late).T.copy()
+    values[np.random.default_rng(1).random(values.shape) < 0.2] = np.nan
+    weights = PanelForecaster(parts=["last value"], neighbours="warping").fit(values).graph_.weights.toarray()
+    together = np.kron(np.eye(2), np.ones((3, 3))).astype(bool) & ~np.eye(6, dtype=bool)
+    apart = ~np.kron(np.eye(2), np.ones((3, 3))).astype(bool)
+    assert weights[together].min() > 2 * weights[apart].max()
+
+
+def test_cross_validation_of_a_long_frame() -> None:
+    days = pd.date_range("2024-01-01", periods=40, freq="D")
+    wide = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 3)).cumsum(axis=0), days, ["a", "b", "c"])
+    frame = wide.rename_axis("ds").reset_index().melt("ds", var_name="unique_id", value_name="y")
+    found = PanelForecaster(horizon=2, parts=["last value"]).cross_validation(frame, n_windows=2, quantiles=(0.1, 0.9))
+    table = found.frame()
+    assert list(table) == ["unique_id", "ds", "cutoff", "y", "forecast", "q-0.1", "q-0.9"] and len(table) == 12
+    assert (table["ds"][0], table["cutoff"][0], table["forecast"][0]) == (
+        "2024-02-06",
+        "2024-02-05",
+        wide["a"].iloc[35],
+    )
 
 
 def test_static_features_find_neighbours() -> None:

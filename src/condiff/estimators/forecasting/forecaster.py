@@ -18,9 +18,11 @@ from condiff.errors import InvalidInputError, did_you_mean
 from condiff.estimators.forecasting.imputing import Imputed, fill
 from condiff.estimators.forecasting.network import NetworkSettings
 from condiff.estimators.forecasting.panel import (
+    FOUND,
     alike,
     checked_covariates,
     checked_values,
+    close,
     day_graphs,
     usual_season,
 )
@@ -63,6 +65,9 @@ class PanelForecaster(Saveable):
         Steps of a season, or several, as ``(24, 168)`` for hours; None for none; ``auto``: found in the values.
     parts
         The names of some of them; ``auto``: all but the smoothing, which is the diffusion of a single series.
+    neighbours
+        How they are found where no graph is given: by the ``correlation`` of steps, or by dynamic time ``warping``,
+        which also sees that one series follows another.
     folds
         Origins of the back-test, at most: they are spread over the last half of the days.
     lags
@@ -128,6 +133,7 @@ class PanelForecaster(Saveable):
         "horizon": [Interval(Integral, 1, None, closed="left")],
         "season": [Interval(Integral, 2, None, closed="left"), StrOptions({"auto"}), "array-like", tuple, None],
         "parts": [StrOptions({"auto"}), "array-like", tuple],
+        "neighbours": [StrOptions(set(FOUND))],
         "folds": [Interval(Integral, 1, None, closed="left")],
         "lags": [Interval(Integral, 1, None, closed="left")],
         "train_days": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
@@ -150,6 +156,7 @@ class PanelForecaster(Saveable):
         horizon: int = 1,
         season: Any = "auto",
         parts: Any = "auto",
+        neighbours: str = "correlation",
         folds: int = 24,
         lags: int = 8,
         train_days: Any = "auto",
@@ -168,6 +175,7 @@ class PanelForecaster(Saveable):
         self.horizon = horizon
         self.season = season
         self.parts = parts
+        self.neighbours = neighbours
         self.folds = folds
         self.lags = lags
         self.train_days = train_days
@@ -183,7 +191,9 @@ class PanelForecaster(Saveable):
         self.non_negative = non_negative
         self.random_state = random_state
 
-    def fit(self, values: Any, graph: Any = None, *, static: Any = None, covariates: Any = None) -> Self:
+    def fit(
+        self, values: Any, graph: Any = None, *, positions: Any = None, static: Any = None, covariates: Any = None
+    ) -> Self:
         """Learn from all days.
 
         Parameters
@@ -194,10 +204,12 @@ class PanelForecaster(Saveable):
         graph
             One graph for all days, or a sequence of one per day: anything that :meth:`condiff.Graph.of` accepts.
             Weights may be directed for the network; row i lists what series i averages over. A forecast is diffused
-            over the graph of the last day that it looks back on. Without a graph, neighbours are found: by ``static``
-            features if given, otherwise by the correlations of the series.
+            over the graph of the last day that it looks back on. Without a graph, neighbours are found: by
+            ``positions`` or ``static`` features if given, otherwise in the values, as ``neighbours`` says.
+        positions
+            (series, 2 or 3): coordinates of each series in one unit.
         static
-            (series, columns): coordinates or other features of each series, from which neighbours are found.
+            (series, columns): other features of each series, each counted in units of its spread.
         covariates
             What is known of all days and of the ``horizon`` to come, such as holidays or prices: (days + horizon,
             columns), the same for all series, or (days + horizon, series, columns).
@@ -212,9 +224,12 @@ class PanelForecaster(Saveable):
         graphs = None
         if graph is not None:
             graphs = day_graphs(graph, days, regions)
+        elif positions is not None:
+            graphs = [close(positions, regions)]
         elif static is not None:
             graphs = [alike(static, regions)]
-        given = Given(values, graphs, checked_covariates(covariates, days, regions, self.horizon))
+        known = checked_covariates(covariates, days, regions, self.horizon)
+        given = Given(values, graphs, known, self.neighbours)
         wanted = self._wanted(regions)
         usual = None if table is None else table.calendar.season
         self.n_regions_, self.season_ = regions, self._season(values, usual)
@@ -246,7 +261,9 @@ class PanelForecaster(Saveable):
         self._forecast, self._deviation = middle[0], deviation[0]
         return self
 
-    def predict(self, horizon: int | None = None, *, values: Any = None, graph: Any = None) -> Array:
+    def predict(
+        self, horizon: int | None = None, *, values: Any = None, graph: Any = None, covariates: Any = None
+    ) -> Array:
         """Forecast the days after the last one.
 
         Parameters
@@ -255,13 +272,16 @@ class PanelForecaster(Saveable):
             How many of them, at most and by default the forecaster's own ``horizon``.
         values, graph
             Days to continue from, instead of the training days, and the graph of the last of them. They begin where the
-            training days began, or whole seasons later. Not with covariates.
+            training days began, or whole seasons later.
+        covariates
+            What is known of the coming days, instead of what the fit was told: (forecaster's horizon, columns), or with
+            an axis for the series; with ``values``, of their days and the coming ones.
 
         Returns
         -------
         ndarray of shape (horizon, n_regions)
         """
-        return self._coming(horizon, values, graph)[0]
+        return self._coming(horizon, values, graph, covariates)[0]
 
     def predict_quantiles(
         self,
@@ -270,13 +290,14 @@ class PanelForecaster(Saveable):
         *,
         values: Any = None,
         graph: Any = None,
+        covariates: Any = None,
     ) -> Array:
         """Quantiles of the coming days, (quantiles, horizon, n_regions), from the errors of the back-test.
 
         Errors are taken in units of what the filter expects at that time, so that a series with a long hole has wide
         quantiles, and pooled over series. NaN where the back-test had no known value to compare with.
         """
-        middle, deviation = self._coming(horizon, values, graph)
+        middle, deviation = self._coming(horizon, values, graph, covariates)
         scores = self.spread_.quantiles(quantiles)[:, : len(middle), None]
         # A constant series is its value.
         moved = np.where(deviation > 0, np.where(deviation > 0, scores, 0.0) * deviation, 0.0)
@@ -300,22 +321,28 @@ class PanelForecaster(Saveable):
 
     def sample(self, n: int = 100, horizon: int | None = None, *, random_state: Any = None) -> Array:
         """Possible futures, (n, horizon, n_regions): errors that occurred together stay together."""
-        middle, deviation = self._coming(horizon, None, None)
+        middle, deviation = self._coming(horizon)
         random = check_random_state(self.random_state if random_state is None else random_state)
         if not len(self.spread_.scores):
             raise InvalidInputError("there are too few days for a back-test, so that nothing is known of errors")
         scores = np.nan_to_num(self.spread_.paths(n, random)[:, : len(middle)])
         return self._clipped(middle + scores * deviation)
 
+    @property
+    def graph_(self) -> Graph:
+        """The graph of the last day: given, or found."""
+        check_is_fitted(self)
+        return self._graph
+
     def impute(self) -> Imputed:
         """The training days without holes, and how sure each filled value is."""
         check_is_fitted(self)
-        values, _, covariates = self._given
+        values = self._given.values
         return fill(
             values,
             self._given.graphs_until(len(values)),
             self.season_,
-            covariates,
+            self._given.covariates,
             self._lowest,
             check_random_state(self.random_state),
         )
@@ -328,15 +355,17 @@ class PanelForecaster(Saveable):
         n_windows: int = 3,
         step: int | None = None,
         quantiles: Sequence[float] = (0.025, 0.1, 0.9, 0.975),
+        positions: Any = None,
         static: Any = None,
         covariates: Any = None,
     ) -> CrossValidation:
         """Fit a copy on the days before each of several windows, and forecast it: how good the forecaster would be.
 
         The windows are the last ones, ``step`` days apart (by default ``horizon``). All that is chosen is chosen again
-        in each, so that nothing of a window is known before.
+        in each, so that nothing of a window is known before. Values, graph and the rest are as those of :meth:`fit`.
         """
-        values = checked_values(values)
+        table = series_of(values) if hasattr(values, "columns") else None
+        values = checked_values(values if table is None else table.values)
         horizon, (days, regions) = int(self.horizon), values.shape
         step = horizon if step is None else step
         origins = [days - horizon - step * back for back in range(n_windows)][::-1]
@@ -350,11 +379,18 @@ class PanelForecaster(Saveable):
         for origin in origins:
             until = None if graphs is None else (graphs[:origin] if len(graphs) > 1 else graphs[0])
             known = None if covariates is None else np.asarray(covariates)[: origin + horizon]
-            model = clone(self).fit(values[:origin], until, static=static, covariates=known)
+            copy = clone(self)
+            if table is not None and isinstance(self.season, str) and table.calendar.season is not None:
+                copy.season = table.calendar.season or None
+            model = copy.fit(values[:origin], until, positions=positions, static=static, covariates=known)
             found.append((model.predict(), model.predict_quantiles(quantiles), model.shares_))
         truth = np.stack([values[origin : origin + horizon] for origin in origins])
         forecasts, bands, shares = zip(*found, strict=True)
-        return CrossValidation(origins, truth, np.stack(forecasts), tuple(quantiles), np.stack(bands), list(shares))
+        names = [str(series) for series in range(regions)] if table is None else list(table.names)
+        times = [str(day) for day in range(days)] if table is None else list(table.days)
+        return CrossValidation(
+            origins, truth, np.stack(forecasts), tuple(quantiles), np.stack(bands), list(shares), names, times
+        )
 
     def shares_in_words(self) -> str:
         """A line that says what the forecast is made of."""
@@ -444,7 +480,9 @@ class PanelForecaster(Saveable):
     def _clipped(self, forecast: Array) -> Array:
         return np.maximum(forecast, self._lowest)
 
-    def _coming(self, horizon: int | None, values: Any, graph: Any) -> tuple[Array, Array]:
+    def _coming(
+        self, horizon: int | None, values: Any = None, graph: Any = None, covariates: Any = None
+    ) -> tuple[Array, Array]:
         check_is_fitted(self)
         steps = self.horizon if horizon is None else horizon
         if not isinstance(steps, int | np.integer) or not 1 <= steps <= self.horizon:
@@ -452,10 +490,8 @@ class PanelForecaster(Saveable):
                 f"the forecaster was fitted for a horizon of 1 .. {self.horizon} days, not {horizon!r}: fit it with "
                 "a longer one"
             )
-        if values is None and graph is None:
+        if values is None and graph is None and covariates is None:
             return self._forecast[:steps], self._deviation[:steps]
-        if self._given.covariates is not None:
-            raise InvalidInputError("with covariates, fit again to continue from other days")
         known = self._given.values if values is None else checked_values(values)
         last = self._graph if graph is None else day_graphs(graph, len(known), known.shape[1])[-1]
         if known.shape[1] != self.n_regions_ or last.n_nodes != self.n_regions_:
@@ -463,11 +499,28 @@ class PanelForecaster(Saveable):
                 f"the forecaster was fitted on {self.n_regions_} regions, but values have {known.shape[1]} and the "
                 f"graph has {last.n_nodes}"
             )
-        middle, deviation = self._mixed(known, [last], np.array([len(known)]), None)
+        given = self._told(covariates, None if values is None else len(known))
+        middle, deviation = self._mixed(known, [last], np.array([len(known)]), given)
         return middle[0, :steps], deviation[0, :steps]
 
+    def _told(self, covariates: Any, days: int | None) -> Array | None:
+        """Covariates of all days and the coming ones; without ``days`` those of the training days are known."""
+        fitted = self._given.covariates
+        if fitted is None:
+            if covariates is not None:
+                raise InvalidInputError("the forecaster was fitted without covariates: fit it with them")
+            return None
+        if covariates is None:
+            if days is None:
+                return fitted
+            raise InvalidInputError(f"give covariates of the {days} days and of the {self.horizon} to come as well")
+        found = checked_covariates(covariates, days or 0, self.n_regions_, int(self.horizon))
+        if found is None or found.shape[2] != fitted.shape[2]:
+            raise InvalidInputError(f"the forecaster was fitted with {fitted.shape[2]} covariates: give as many")
+        return found if days is not None else np.concatenate([fitted[: len(fitted) - int(self.horizon)], found])
+
     def _state(self) -> dict[str, Any]:
-        values, graphs, covariates = self._given
+        values, graphs, covariates, _ = self._given
         check_reach(int(self.layers), float(self.strength), self._graph.weights)
         tested = self.backtest_
         return {
@@ -493,7 +546,7 @@ class PanelForecaster(Saveable):
     def _restore(self, state: dict[str, Any]) -> None:
         graphs = None if state["graphs"] is None else [Graph.of(each) for each in state["graphs"]]
         check_reach(self.layers, self.strength, state["graph"])
-        self._given = Given(state["values"], graphs, state["covariates"])
+        self._given = Given(state["values"], graphs, state["covariates"], self.neighbours)
         self._graph = Graph.of(state["graph"])
         self.n_regions_, self.season_ = state["values"].shape[1], tuple(state["season"])
         self._names, self._coming_times = state["names"], state["coming_times"]

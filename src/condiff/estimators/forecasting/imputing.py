@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from condiff.estimators.forecasting.diffused import Diffused, fit_diffused
 from condiff.estimators.forecasting.shares import Backtest, Spread, best_shares, mixed, steps_between
-from condiff.estimators.forecasting.structure import fit_structure, last_values, standardised, standards
+from condiff.estimators.forecasting.structure import fit_structure, standardised, standards, straight_lines
 from condiff.graph import Graph
 
 Array = NDArray[np.float64]
@@ -129,14 +129,3 @@ def regressed(values: Array) -> Array:
         warnings.simplefilter("ignore", ConvergenceWarning)
         filled = imputer.fit_transform(standardised(values, mean, scale))
     return np.asarray(filled * scale + mean)
-
-
-def straight_lines(values: Array) -> Array:
-    """Linear interpolation in time; beyond the ends the nearest known value; the mean of all where there is none."""
-    days = np.arange(len(values))
-    found = np.where(np.isnan(values).all(axis=0), standards(values)[0], last_values(values))
-    for series, column in enumerate(values.T):
-        known = np.isfinite(column)
-        if known.any():
-            found[:, series] = np.interp(days, days[known], column[known])
-    return found

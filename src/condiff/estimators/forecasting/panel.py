@@ -10,13 +10,15 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from condiff.errors import InvalidInputError
-from condiff.estimators.forecasting.structure import last_values, standardised, standards
+from condiff.estimators.forecasting.structure import last_values, standardised, standards, straight_lines
 from condiff.graph import Graph
 
 Array = NDArray[np.float64]
 
 # Neighbours of a series where no graph is given, and common steps from which a correlation counts in full.
 _NEIGHBOURS, _ENOUGH = 8, 10
+# Steps that are warped onto each other, and pairs of series that are at a time.
+_WARPED, _PAIRS = 100, 20_000
 # Squares of larger values are not numbers that can be computed with.
 _LARGEST = 1e100
 
@@ -107,20 +109,65 @@ def correlated(values: Array) -> Graph:
     return _nearest(similarity)
 
 
+def warped(values: Array) -> Graph:
+    """Each series with the eight that are nearest by dynamic time warping: of the same course, perhaps a little later.
+
+    Series are standardised and their holes bridged by straight lines; the last hundred steps count, and a step may be
+    compared with those up to a tenth of them away.
+    """
+    mean, scale = standards(values)
+    z = straight_lines(standardised(values, mean, scale))[-_WARPED:]
+    steps, series = z.shape
+    reach = max(steps // 10, 1)
+    distances = np.zeros((series, series))
+    first, second = np.triu_indices(series, 1)
+    for some in np.array_split(np.arange(len(first)), -(-len(first) // _PAIRS) or 1):
+        left, right = z[:, first[some]], z[:, second[some]]
+        # The cheapest way to each of the cells (row, row - reach), ..., (row, row + reach), for all pairs at once.
+        before = np.full((2 * reach + 3, len(some)), np.inf)
+        before[reach + 1] = 0.0
+        for row in range(steps):
+            here = np.full_like(before, np.inf)
+            for place in range(max(0, reach - row), min(2 * reach + 1, steps + reach - row)):
+                ways = np.minimum(np.minimum(before[place + 1], before[place + 2]), here[place])
+                here[place + 1] = np.abs(left[row] - right[row - reach + place]) + ways
+            before = here
+        distances[first[some], second[some]] = before[reach + 1] / steps
+    return _near(distances + distances.T)
+
+
 def alike(features: Any, regions: int) -> Graph:
-    """Each series with the eight that are nearest by coordinates or other features, (regions, columns)."""
-    try:
-        points = np.array(features, dtype=np.float64)
-    except (ValueError, TypeError) as error:
-        raise InvalidInputError(f"static features must be numbers, regions x columns ({error})") from error
-    if points.ndim != 2 or len(points) != regions or not points.shape[1]:
-        raise InvalidInputError(f"static features must be {regions} regions x columns, not of shape {points.shape}")
-    if not np.isfinite(points).all():
-        raise InvalidInputError("static features must be known and finite for every region")
+    """Each series with the eight that are nearest by features, (regions, columns), each in units of its spread."""
+    points = checked_features(features, regions, "static features")
     scale = points.std(axis=0)
-    points = (points - points.mean(axis=0)) / np.where(scale > 0, scale, 1.0)
-    distances = np.sqrt(np.maximum(((points[:, None] - points) ** 2).sum(axis=2), 0.0))
-    rank = min(4, regions - 1)
+    return _near(_distances((points - points.mean(axis=0)) / np.where(scale > 0, scale, 1.0)))
+
+
+def close(positions: Any, regions: int) -> Graph:
+    """Each series with the eight that are nearest by coordinates, (regions, 2 or 3), all in one unit."""
+    return _near(_distances(checked_features(positions, regions, "positions")))
+
+
+def checked_features(source: Any, regions: int, what: str) -> Array:
+    """Numbers of each series as float64, (regions, columns)."""
+    try:
+        points = np.array(source, dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        raise InvalidInputError(f"{what} must be numbers, regions x columns ({error})") from error
+    if points.ndim != 2 or len(points) != regions or not points.shape[1]:
+        raise InvalidInputError(f"{what} must be {regions} regions x columns, not of shape {points.shape}")
+    if not np.isfinite(points).all():
+        raise InvalidInputError(f"{what} must be known and finite for every region")
+    return points
+
+
+def _distances(points: Array) -> Array:
+    return np.asarray(np.sqrt(np.maximum(((points[:, None] - points) ** 2).sum(axis=2), 0.0)))
+
+
+def _near(distances: Array) -> Graph:
+    """Neighbours by distances, the width of whose weights is the distance of the fourth."""
+    rank = min(4, len(distances) - 1)
     width = np.maximum(np.sort(distances, axis=1)[:, rank], 1e-12)
     return _nearest(np.exp(-(distances**2) / (width * width[:, None])))
 
@@ -130,6 +177,10 @@ def _nearest(similarity: Array) -> Graph:
     least = np.sort(similarity, axis=1)[:, -min(_NEIGHBOURS, len(similarity))]
     kept = np.where((similarity >= least[:, None]) & (similarity > 1e-6), similarity, 0.0)
     return Graph.of(sp.csr_array(np.maximum(kept, kept.T)))
+
+
+#: How neighbours are found in the values alone.
+FOUND = {"correlation": correlated, "warping": warped}
 
 
 def usual_season(values: Array) -> int:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from condiff.estimators.forecasting.panel import correlated
+from condiff.estimators.forecasting.panel import FOUND
 from condiff.graph import Graph
 
 Array = NDArray[np.float64]
@@ -18,16 +18,20 @@ _FEWEST_DAYS = 6
 
 
 class Given(NamedTuple):
-    """What a fit was given: values, the graph of all days or of each, and covariates of all days and those to come."""
+    """What a fit was given: values, the graph of all days or of each, and covariates of all days and those to come.
+
+    ``neighbours`` says how they are found where there is no graph.
+    """
 
     values: Array
     graphs: Sequence[Graph] | None
     covariates: Array | None
+    neighbours: str = "correlation"
 
     def graphs_until(self, day: int) -> Sequence[Graph]:
-        """The graphs of the days before; those that correlations of these days give, where there are no others."""
+        """The graphs of the days before; that which the values of these days give, where there are no others."""
         if self.graphs is None:
-            return [correlated(self.values[:day])]
+            return [FOUND[self.neighbours](self.values[:day])]
         return self.graphs[:day] if len(self.graphs) > 1 else self.graphs
 
 
@@ -44,6 +48,8 @@ class CrossValidation(NamedTuple):
         The quantiles, and their forecasts, (windows, quantiles, horizon, series).
     shares
         Of the parts in each window.
+    names, times
+        Of the series and of all days; their numbers where they have none.
     """
 
     origins: list[int]
@@ -52,6 +58,26 @@ class CrossValidation(NamedTuple):
     quantiles: tuple[float, ...]
     bands: Array
     shares: list[dict[str, float]]
+    names: Sequence[str]
+    times: Sequence[str]
+
+    def frame(self) -> Any:
+        """All windows as a long data frame: ``unique_id``, ``ds``, ``cutoff``, ``y``, ``forecast``, ``q-0.1``, ..."""
+        import pandas as pd
+
+        found = []
+        for place, origin in enumerate(self.origins):
+            horizon = len(self.truth[place])
+            columns = {
+                "unique_id": np.repeat(list(self.names), horizon),
+                "ds": list(self.times[origin : origin + horizon]) * len(self.names),
+                "cutoff": self.times[origin - 1],
+                "y": self.truth[place].T.ravel(),
+                "forecast": self.forecasts[place].T.ravel(),
+            }
+            bands = zip(self.quantiles, self.bands[place], strict=True)
+            found.append(pd.DataFrame(columns | {f"q-{chance:g}": band.T.ravel() for chance, band in bands}))
+        return pd.concat(found, ignore_index=True)
 
     def coverage(self, low: float, high: float) -> float:
         """The share of known values between two of the quantiles."""

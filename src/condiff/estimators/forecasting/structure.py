@@ -367,6 +367,17 @@ def last_values(values: Array) -> Array:
     return np.where(places < 0, np.nan, found)
 
 
+def straight_lines(values: Array) -> Array:
+    """Linear interpolation in time; beyond the ends the nearest known value; the mean of all where there is none."""
+    days = np.arange(len(values))
+    found = np.where(np.isnan(values).all(axis=0), standards(values)[0], last_values(values))
+    for series, column in enumerate(values.T):
+        known = np.isfinite(column)
+        if known.any():
+            found[:, series] = np.interp(days, days[known], column[known])
+    return found
+
+
 def naive(values: Array, origins: NDArray[np.int64], horizon: int) -> Array:
     """The last known value, for all coming steps; the mean of the series, or of all, where it has none."""
     last = last_values(values)[origins - 1]

@@ -10,7 +10,7 @@ import numpy as np
 
 from condiff.estimators import PanelForecaster
 from condiff.estimators.forecasting import structure
-from condiff.estimators.forecasting.imputing import straight_lines
+from condiff.estimators.forecasting.structure import straight_lines
 from condiff.reproduce.baselines.forecast.methods import QUANTILES, Array, SeriesMethod, SeriesProblem
 
 

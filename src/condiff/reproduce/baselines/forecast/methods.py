@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from condiff.estimators import PanelForecaster
 from condiff.estimators.forecasting import structure
-from condiff.estimators.forecasting.imputing import straight_lines
+from condiff.estimators.forecasting.structure import straight_lines
 from condiff.reproduce.baselines.method import Method
 
 Array = NDArray[np.float64]
