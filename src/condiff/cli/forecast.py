@@ -345,12 +345,8 @@ def _forecast_rows(
 
 
 def _bands(forecaster: PanelForecaster, levels: list[float]) -> dict[float, Any]:
-    """The ends of the intervals, (2, horizon, series), by level; they hold the forecast itself."""
-    middle, found = forecaster.predict(), {}
-    for level in levels:
-        low, high = forecaster.predict_quantiles([0.5 - level / 200, 0.5 + level / 200])
-        found[level] = np.stack([np.minimum(low, middle), np.maximum(high, middle)])
-    return found
+    """The ends of the intervals, (2, horizon, series), by level."""
+    return {level: forecaster.predict_quantiles([0.5 - level / 200, 0.5 + level / 200]) for level in levels}
 
 
 def _coverage(forecaster: PanelForecaster, levels: list[float]) -> dict[float, float]:

@@ -221,5 +221,5 @@ def _numbers(names: Sequence[str]) -> _Read | None:
         names,
         places,
         lambda place: f"{place / size:g}" if size > 1 else f"{place}",
-        lambda step: (f"every {step / size:g}", None),
+        lambda step: (f"numbers, {step / size:g} apart", None),
     )

@@ -100,14 +100,14 @@ def test_steps_from_one_known_value_to_the_next() -> None:
 
 
 def test_quantiles_are_conformal() -> None:
-    scores = np.arange(0.0, 201.0).reshape(-1, 1, 1)
+    scores = np.arange(0.0, 1001.0).reshape(-1, 1, 1)  # all too low, and yet the middle is the forecast
     low, middle, high = Spread(scores, 1e9).quantiles([0.1, 0.5, 0.9])[:, 0]
-    assert (low, middle, high) == pytest.approx((20, 100, 180))
+    assert (low, middle, high) == pytest.approx((-800, 0, 800), abs=2)
     # Of ten independent scores, an interval that holds eight tenths of what comes holds eleven tenths of that.
     low, middle, high = Spread(scores, 10).quantiles([0.1, 0.5, 0.9])[:, 0]
-    assert (low, middle, high) == pytest.approx((12, 100, 188))
+    assert (low, middle, high) == pytest.approx((-880, 0, 880), abs=2)
     # Beyond the outermost score there is nothing to say.
-    assert Spread(scores, 10).quantiles([0.999])[0, 0] == 200
+    assert Spread(scores, 10).quantiles([0.999])[0, 0] == 1000
     for bad in (0.0, 1.0, 1.5):
         with pytest.raises(InvalidInputError, match="above 0 and below 1"):
             Spread(scores, 10).quantiles([bad])
@@ -115,8 +115,8 @@ def test_quantiles_are_conformal() -> None:
 
 def test_windows_that_overlap_are_not_independent() -> None:
     scores = np.zeros((5, 4, 9))
-    assert spread_of(scores, [10, 11, 12, 13, 14]).independent == pytest.approx(2 * 3)
-    assert spread_of(scores, [0, 4, 8, 12, 16]).independent == pytest.approx(5 * 3)
+    assert spread_of(scores, [10, 11, 12, 13, 14]).independent == pytest.approx(2 * 18**0.5)
+    assert spread_of(scores, [0, 4, 8, 12, 16]).independent == pytest.approx(5 * 18**0.5)
     assert spread_of(np.empty((0, 4, 9)), []).independent == 0
 
 
@@ -125,8 +125,8 @@ def test_steps_with_few_errors_take_those_of_all() -> None:
     scores[:, 0] = 1.0
     scores[:3, 1] = 2.0
     spread = Spread(scores, 40)
-    assert spread.quantiles([0.5])[0].tolist() == [1.0, 1.0]
-    assert len(spread.pooled(1)) == 215
+    assert spread.quantiles([0.8])[0].tolist() == [1.0, 1.0]
+    assert len(spread.pooled(1)) == 2 * 215
     assert np.isnan(Spread(np.full((3, 1, 1), NAN), 3).quantiles([0.5])).all()
 
 

@@ -210,6 +210,8 @@ def mixed(parts: dict[str, Array], shares: dict[str, float]) -> Array:
 class Spread:
     """Errors of the back-test in units of their expected size: the distribution of what is to come.
 
+    Errors count with both signs: that forecasts were mostly too low does not say that they will be.
+
     Attributes
     ----------
     scores
@@ -241,18 +243,19 @@ class Spread:
         return found
 
     def pooled(self, step: int) -> Array:
-        """The sorted scores of a step of the horizon, or of all steps where it has few."""
+        """The scores of a step of the horizon, or of all steps where it has few, with both signs."""
         own = self.scores[:, step][np.isfinite(self.scores[:, step])]
         if own.size < _FEWEST_SCORES:
             own = self.scores[np.isfinite(self.scores)]
-        return np.sort(own)
+        return np.concatenate([own, -own])
 
     def paths(self, n: int, random: np.random.RandomState) -> Array:
-        """Scores of whole futures, (n, horizon, series): each is that of one origin, for all series and steps.
+        """Scores of whole futures, (n, horizon, series): each is that of one origin, with either sign.
 
         So what goes together in the back-test goes together here. Holes are filled by scores of other origins.
         """
-        chosen = self.scores[random.randint(len(self.scores), size=n)]
+        signs = random.choice([-1.0, 1.0], size=(n, 1, 1))
+        chosen = signs * self.scores[random.randint(len(self.scores), size=n)]
         for step in range(chosen.shape[1]):
             holes, own = np.isnan(chosen[:, step]), self.pooled(step)
             if own.size:
@@ -275,9 +278,9 @@ def spread_of(scores: Array, origins: Sequence[int]) -> Spread:
     """The spread of a rolling back-test.
 
     Windows that overlap have errors in common, and series move together in part. What is as good as independent is
-    taken to be the horizons that the origins span, times the root of the number of series.
+    taken to be the horizons that the origins span, times the root of the number of series with either sign.
     """
     if not len(origins):
         return Spread(scores, 0.0)
     spans = (origins[-1] - origins[0]) / scores.shape[1] + 1
-    return Spread(scores, spans * float(np.sqrt(np.isfinite(scores).any(axis=(0, 1)).sum())))
+    return Spread(scores, spans * float(np.sqrt(2 * np.isfinite(scores).any(axis=(0, 1)).sum())))
