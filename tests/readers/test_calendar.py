@@ -17,7 +17,7 @@ GOES_ON: dict[str, tuple[list[str], str, tuple[int, ...] | None, list[str]]] = {
     "quarters with a dash": (["2015-Q3", "2015-Q4"], "quarterly", (4,), ["2016-Q1", "2016-Q2"]),
     "quarters as dates": (["2015-03-31", "2015-06-30"], "quarterly", (4,), ["2015-09-30", "2015-12-31"]),
     "years as dates": (["2015-01-01", "2016-01-01"], "yearly", (), ["2017-01-01", "2018-01-01"]),
-    "years": (["2015", "2016"], "every 1", None, ["2017", "2018"]),
+    "years": (["2015", "2016"], "numbers, 1 apart", None, ["2017", "2018"]),
     "hours": (["2020-01-01 22:00", "2020-01-01 23:00"], "hourly", (24, 168), ["2020-01-02 00:00", "2020-01-02 01:00"]),
     "seconds": (
         ["2020-01-01T00:00:00", "2020-01-01T00:00:10"],
@@ -37,10 +37,10 @@ GOES_ON: dict[str, tuple[list[str], str, tuple[int, ...] | None, list[str]]] = {
         (5,),
         ["2024-05-10", "2024-05-13"],
     ),
-    "numbers": (["1", "2", "3"], "every 1", None, ["4", "5"]),
-    "decimals": (["0.5", "1.0", "1.5"], "every 0.5", None, ["2", "2.5"]),
+    "numbers": (["1", "2", "3"], "numbers, 1 apart", None, ["4", "5"]),
+    "decimals": (["0.5", "1.0", "1.5"], "numbers, 0.5 apart", None, ["2", "2.5"]),
     "names": (["Monday", "Tuesday"], "in order", None, ["+1", "+2"]),
-    "one": (["7"], "every 1", None, ["8", "9"]),
+    "one": (["7"], "numbers, 1 apart", None, ["8", "9"]),
     "the end of time": (["9999-12-30", "9999-12-31"], "daily", (7,), ["+1", "+2"]),
 }
 

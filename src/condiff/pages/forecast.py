@@ -131,11 +131,20 @@ def draw_map(fan: Fan, around: Surroundings) -> Figure:
     change = np.nan_to_num((fan.forecast.mean(axis=0) - last) / steps)
     most = max(float(np.quantile(np.abs(change), 0.95)), 1e-6)
     known = np.isfinite(fan.values[-_PAST:]).mean(axis=0)
+    x, y = places.T
     size = 170 if len(places) <= 40 else 70
     axis.scatter(
-        *places.T, s=size * (0.25 + 0.75 * known), facecolors="none", edgecolors="0.35", linewidths=0.8, zorder=3
+        x,
+        y,
+        s=size * (0.25 + 0.75 * known),
+        facecolors="none",
+        edgecolors="0.35",
+        linewidths=0.8,
+        zorder=3,
     )
-    dots = axis.scatter(*places.T, s=0.25 * size, c=change, cmap="RdBu_r", norm=Normalize(-most, most), zorder=4)
+    dots = axis.scatter(
+        places[:, 0], places[:, 1], s=0.25 * size, c=change, cmap="RdBu_r", norm=Normalize(-most, most), zorder=4
+    )
     dots.set_edgecolor("0.35")
     dots.set_linewidth(0.4)
     if len(places) <= _NAMED:

@@ -17,6 +17,7 @@ from condiff.estimators.forecasting.structure import (
     last_values,
     naive,
     seasonal_naive,
+    shared_standards,
     standards,
 )
 
@@ -131,3 +132,19 @@ def test_forecasts_without_parameters() -> None:
     line = drift(values, END, 2)[0, :, 1]
     np.testing.assert_allclose(line, [22 + 2 * 2, 22 + 2 * 3])
     np.testing.assert_array_equal(drift(values, END, 2)[0, :, 2], naive(values, END, 2)[0, :, 2])
+
+
+def test_scales_of_few_values_are_drawn_towards_the_panel() -> None:
+    random = np.random.default_rng(0)
+    values = 100 + random.normal(0, 5, (40, 30))
+    values[2:, 0] = np.nan
+    values[:2, 0] = 103.0, 103.001  # two that happen to be near each other
+    values[1:, 1] = np.nan
+    values[:, 2] = 7.0
+    mean, scale = shared_standards(values)
+    assert 3 < scale[0] < 7 and 3 < scale[1] < 7 and scale[2] == 0
+    assert abs(mean[0] - 100) < 5 and abs(mean[1] - 100) < 6 and mean[2] == 7
+    # Series of different kinds, each with many values, are left alone.
+    kinds = values[:, 3:] * 10.0 ** np.arange(-13, 14)
+    for drawn, plain in zip(shared_standards(kinds), standards(kinds), strict=True):
+        np.testing.assert_allclose(drawn, plain, rtol=0.1)

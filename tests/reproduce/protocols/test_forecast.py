@@ -12,7 +12,7 @@ from condiff.reproduce.baselines.forecast.methods import QUANTILES, Outcome
 from condiff.reproduce.datasets import series_panels
 from condiff.reproduce.datasets.series_panels import PANELS, PanelSource, load_panel, missing_package
 from condiff.reproduce.protocols import protocol
-from condiff.reproduce.protocols.forecast import ForecastOptions, hidden_values
+from condiff.reproduce.protocols.forecast import ForecastOptions, hidden_values, origins
 
 
 @pytest.fixture
@@ -29,33 +29,35 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> str:
     load_panel.cache_clear()
 
 
-QUICK = "last value,drift,linear,mean"
+WITH_GRAPHS = ("england", "heights", "income", "cigarettes", "sst", "brain")
+QUICK = "COIN,last value,linear,mean"
 
 
 def test_runs_tables_and_what_they_say(made_up: str) -> None:
     found = protocol("forecast")
-    options = ForecastOptions(panels=made_up, method=QUICK, rates="0,0.5", windows=2, horizon=5)
+    options = ForecastOptions(panels=made_up, method=QUICK, rates="0,0.5", windows=2, horizon="1,5")
     jobs = found.jobs(options)
     assert [job.seed for job in jobs] == sorted(job.seed for job in jobs)
-    assert len(jobs) == 2 * (2 * 2 + 2)  # forecasts at both rates, holes filled at one
+    assert len(jobs) == 2 * (2 * 2 * 2 + 2)  # forecasts at both rates and horizons, holes filled at one rate
     runs = [job.run() for job in jobs]
     for run in runs:
         assert run.metrics["mase"] > 0
         assert ("coverage_80" in run.metrics) == (run.condition["task"] == "forecast")
     text = found.texts(runs)["README.md"]
-    assert "| walks | 50 % |" in text and "Filled holes: panels only reported" in text and "**" in text
+    assert "| walks | 50 % |" in text and "holes filled: panels only reported" in text and "**" in text
+    assert "## Forecasts 1 step ahead: errors" in text and "Of 4 cells" in text
     assert found.summarise(runs)
 
 
 def test_hidden_truth_changes_the_judgement_alone(made_up: str) -> None:
     found = protocol("forecast")
-    options = ForecastOptions(panels=made_up, method="drift", task="forecast", rates="0.6", windows=1, horizon=5)
+    options = ForecastOptions(panels=made_up, method="drift", task="forecast", rates="0.6", windows=1, horizon="5")
     (job,) = found.jobs(options)
     problem = found.problem(job.case, job.seed, job.split)
-    assert len(problem.values) == 55 and 0.4 < np.isnan(problem.values).mean() < 0.7
+    assert len(problem.values) == 46 and 0.4 < np.isnan(problem.values).mean() < 0.7
     assert (np.isfinite(problem.values).sum(axis=0) >= 2).all()
     np.testing.assert_array_equal(problem.values, hidden_values(job.case, job.split))
-    truth = load_panel(made_up).values[55:]
+    truth = load_panel(made_up).values[46:51]
     spread = np.array(QUANTILES)[:, None, None] - 0.5
     perfect = found.measure(job, Outcome(truth, truth + spread, 0.0))
     assert (perfect["mase"], perfect["coverage_80"]) == (0.0, 100.0)
@@ -69,6 +71,7 @@ def test_hidden_truth_changes_the_judgement_alone(made_up: str) -> None:
         ({"panels": "engand"}, "did you mean 'england'"),
         ({"rates": "0,1"}, "--rates are numbers from 0 to below 1"),
         ({"rates": "half"}, "--rates are numbers"),
+        ({"horizon": "1,99"}, "--horizon is numbers from 1 to 14"),
         ({"task": "guess"}, "--task must be forecast, impute or all"),
     ],
 )
@@ -87,4 +90,10 @@ def test_panels_are_as_they_are_described(name: str, request: pytest.FixtureRequ
     panel = load_panel(name)
     assert panel.values.shape == (source.steps, source.series)
     assert np.isfinite(panel.values).mean() > 0.95
-    assert (panel.graphs is not None) == (name == "england")
+    assert (panel.graphs is not None) == (name in WITH_GRAPHS)
+
+
+def test_windows_leave_room_for_the_longest_horizon_and_end_with_the_panel() -> None:
+    assert origins(300, 3) == [286, 272, 258]
+    assert origins(61, 2) == [47, 40]  # a short panel: half a horizon apart
+    assert origins(30, 9) == [23, 20, 17, 14, 11, 8, 5]

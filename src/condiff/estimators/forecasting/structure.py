@@ -338,22 +338,24 @@ def shared_standards(values: Array) -> tuple[Array, Array]:
     logs = _drawn(own, polygamma(1, half) / 4, varied)
     guessed = varied | ((counts < _FEWEST_EQUAL) & (scale == 0)) | (counts < 2)
     scale = np.where(guessed, np.exp(logs), scale)
-    means = _drawn(mean, scale**2 / counts.clip(1), varied)
-    return np.where(guessed & (counts > 0), means, mean), scale
+    own = np.where(known, values, 0.0).sum(axis=0) / counts.clip(1)
+    means = _drawn(own, scale**2 / counts.clip(1), guessed & (counts > 0))
+    return np.where(guessed, means, mean), scale
 
 
 def _drawn(found: Array, variance: Array, used: NDArray[np.bool_]) -> Array:
     """Numbers of known variance, drawn towards their common mean; those that are not used are that mean."""
     # One number without error must not be the only one that counts.
-    variance = np.maximum(variance, 1e-6 * np.median(variance[used]))
-    weights = np.where(used, 1 / variance, 0.0)
+    floored = np.maximum(variance, 1e-6 * np.median(variance[used]))
+    weights = np.where(used, 1 / floored, 0.0)
     middle = (weights * found).sum() / weights.sum()
     excess = (weights * (found - middle) ** 2).sum() - (used.sum() - 1)
     between = max(excess / max(weights.sum() - (weights**2).sum() / weights.sum(), 1e-300), 0.0)
     # With what series differ by, the common mean is that of nearly equal weights.
-    weights = np.where(used, 1 / (variance + between), 0.0)
+    weights = np.where(used, 1 / (floored + between), 0.0)
     middle = (weights * found).sum() / weights.sum()
-    return np.where(used, (between * found + variance * middle) / (between + variance), middle)
+    towards = variance / np.maximum(between + variance, 1e-300)
+    return np.asarray(np.where(used, found + towards * (middle - found), middle))
 
 
 # ---- forecasts without parameters --------------------------------------------------------------------------------

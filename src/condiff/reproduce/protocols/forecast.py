@@ -215,19 +215,25 @@ def hidden_values(case: Case, window: Window) -> Array:
 
 # ---- what results/forecast/README.md says ---------------------------------------------------------------------------
 
-_TITLES = {"forecast": "Forecasts", "impute": "Filled holes"}
+_OWN, _SIMPLE = "COIN", ("last value", "seasonal naive")
+# Standard errors of a difference over windows, from which on it is not put down to chance.
+_CLEAR = 2.0
+
+#: Panel, share hidden and horizon (0 where holes are filled).
+Cell = tuple[str, float, int]
 
 
 def readme(runs: Sequence[Run]) -> str:
-    """Means over windows for every panel and rate, and over panels, of methods that ran on all that are compared."""
+    """Means over windows for every panel, rate and horizon, means over panels, and what was aimed at."""
     windows = 1 + max((run.split for run in runs), default=0)
     lines = [
         "# Forecasts of panels with holes",
         "",
         "Made by `condiff bench forecast --out results/forecast`. Errors are in units of the mean step of each series",
         f"(MASE), means over up to {windows} windows that all methods of a line have; the pinball loss is over seven",
-        "quantiles. The least of a line is bold, and of coverages the nearest. The forecaster's choices were looked at",
-        "on panels of the first kind; the others are only reported.",
+        "quantiles. The least of a line is bold, and of coverages the nearest. The forecaster's choices were made on",
+        "earlier steps and other series of the files of the first kind of panel; nothing of the other kind was",
+        "looked at but to report it.",
         "",
         "| panel | steps x series | seasons | what it is |",
         "| --- | --- | --- | --- |",
@@ -237,41 +243,116 @@ def readme(runs: Sequence[Run]) -> str:
             source = PANELS[name]
             seasons = ", ".join(map(str, source.season)) or "-"
             lines.append(f"| {name} | {source.steps} x {source.series} | {seasons} | {source.about} |")
-    for task in TASKS:
-        some = [run for run in runs if run.condition["task"] == task]
-        if not some:
-            continue
-        for half in ("chosen", "unseen"):
-            part = [run for run in some if PANELS[run.dataset].half == half]
-            if part:
-                word = "looked at while choosing" if half == "chosen" else "only reported"
-                lines += ["", f"## {_TITLES[task]}: panels {word}", "", *_error_table(part)]
-    for task, title in _TITLES.items():
-        some = [run for run in runs if run.condition["task"] == task]
-        if some:
-            lines += ["", f"## {title}: means over panels", "", *_mean_table(some, "mase")]
-            unseen = [run for run in some if PANELS[run.dataset].half == "unseen"]
-            if unseen:
-                lines += ["", "Of panels that are only reported:", "", *_mean_table(unseen, "mase")]
-            lines += ["", "The pinball loss:", "", *_mean_table(some, "pinball")]
-            for level in (80, 95):
-                lines += ["", f"Of the truth within {level} % intervals (%):", ""]
-                lines += _mean_table(some, f"coverage_{level}", aim=level)
+    for title, table in tables(runs).items():
+        lines += ["", f"## {title}", "", *table]
     return "\n".join(lines) + "\n"
 
 
-def _means(runs: Sequence[Run], metric: str) -> dict[tuple[str, float], dict[str, float]]:
-    """By panel and rate, by method, over the windows that all its methods have."""
-    seeds: dict[tuple[str, float], dict[str, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
+def tables(runs: Sequence[Run]) -> dict[str, list[str]]:
+    """The tables of the results by their titles."""
+    found: dict[str, list[str]] = {}
+    forecasts, fillings = ([run for run in runs if run.condition["task"] == task] for task in TASKS)
+    horizons = sorted({_wanted_horizon(run) for run in forecasts}, reverse=True)
+    if forecasts:
+        found["Beside the last value and the value of a season ago"] = _beside_simple(forecasts)
+        found["Panels with a graph, half and more hidden"] = _on_graphs(forecasts)
+    for horizon in horizons:
+        some = [run for run in forecasts if _wanted_horizon(run) == horizon]
+        ahead = "1 step ahead" if horizon == 1 else f"{horizon} steps ahead"
+        found |= _means_of(some, f"Forecasts {ahead}")
+    found |= _means_of(fillings, "Filled holes") if fillings else {}
+    for title, some in [(f"{h} steps ahead", [r for r in forecasts if _wanted_horizon(r) == h]) for h in horizons] + [
+        ("holes filled", fillings)
+    ]:
+        for half, word in (("chosen", "other parts of which were chosen on"), ("unseen", "only reported")):
+            part = [run for run in some if PANELS[run.dataset].half == half]
+            if part:
+                found[f"Every panel, {title}: panels {word}"] = _error_table(part)
+    return found
+
+
+def _wanted_horizon(run: Run) -> int:
+    """The horizon that was asked for, which short panels cut to a quarter of their steps."""
+    own = int(run.condition.number("horizon"))
+    return LONGEST if own == longest(PANELS[run.dataset].steps) else own
+
+
+def _means_of(runs: Sequence[Run], title: str) -> dict[str, list[str]]:
+    found = {f"{title}: errors": _mean_table(runs, "mase")}
+    unseen = [run for run in runs if PANELS[run.dataset].half == "unseen"]
+    if unseen:
+        found[f"{title}: errors on panels only reported"] = _mean_table(unseen, "mase")
+    found[f"{title}: pinball loss"] = _mean_table(runs, "pinball")
+    for level in (80, 95):
+        found[f"{title}: of the truth within {level} % intervals (%)"] = _mean_table(runs, f"coverage_{level}", level)
+    return {name: table for name, table in found.items() if len(table) > 2}
+
+
+def _by_window(runs: Sequence[Run], metric: str) -> dict[Cell, dict[str, dict[int, float]]]:
+    found: dict[Cell, dict[str, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
     for run in runs:
         if metric in run.metrics:
-            place = run.dataset, run.condition.number("hidden")
-            seeds[place][run.method][run.split] = run.metrics[metric]
+            cell = run.dataset, run.condition.number("hidden"), int(run.condition.number("horizon"))
+            found[cell][run.method][run.split] = run.metrics[metric]
+    return found
+
+
+def _beside_simple(runs: Sequence[Run]) -> list[str]:
+    """How often the forecast is worse than the better simple one, which is chosen in hindsight."""
+    found = _by_window(runs, "mase")
+    worse, clearly, count = [], [], 0
+    for (panel, rate, horizon), methods in sorted(found.items()):
+        simple = [methods[name] for name in _SIMPLE if name in methods]
+        if _OWN not in methods or not simple:
+            continue
+        common = sorted(set(methods[_OWN]).intersection(*simple))
+        own = np.array([methods[_OWN][window] for window in common])
+        rival = min((np.array([each[window] for window in common]) for each in simple), key=lambda each: each.mean())
+        count += 1
+        gap = own - rival
+        if gap.mean() <= 0:
+            continue
+        error = gap.std(ddof=1) / np.sqrt(len(gap)) if len(gap) > 1 else np.inf
+        said = f"{panel}, {100 * rate:.0f} %, {horizon} ahead: {own.mean():.3f} against {rival.mean():.3f}"
+        worse.append(said)
+        if gap.mean() > _CLEAR * error:
+            clearly.append(said)
+    lines = [
+        f"Of {count} cells of a panel, a share hidden and a horizon, the forecast is worse on average over windows",
+        f"than the better of the two, chosen in hindsight, in {len(worse)}; by more than two standard errors in",
+        f"{len(clearly)}.",
+    ]
+    if worse:
+        lines += ["", *(f"- {said}{' (clearly)' if said in clearly else ''}" for said in worse)]
+    return lines
+
+
+def _on_graphs(runs: Sequence[Run]) -> list[str]:
+    """The forecast and the best of all others on panels that have a graph."""
+    with_graph = {name for name in {run.dataset for run in runs} if load_panel(name).graphs is not None}
+    lines = [
+        "| panel | hidden | steps ahead | COIN | best other | which | rank |",
+        "| --- | ---: | ---: | ---: | ---: | --- | ---: |",
+    ]
+    for (panel, rate, horizon), means in sorted(_means(runs, "mase").items()):
+        if panel in with_graph and rate >= 0.5 and _OWN in means and len(means) > 1:
+            others = {name: value for name, value in means.items() if name != _OWN}
+            best = min(others, key=lambda name: others[name])
+            rank = 1 + sum(value < means[_OWN] for value in others.values())
+            lines.append(
+                f"| {panel} | {100 * rate:.0f} % | {horizon} | {means[_OWN]:.3f} | {others[best]:.3f} | {best} | "
+                f"{rank} of {len(means)} |"
+            )
+    return lines
+
+
+def _means(runs: Sequence[Run], metric: str) -> dict[Cell, dict[str, float]]:
+    """By cell, by method, over the windows that all its methods have."""
     found = {}
-    for place, methods in seeds.items():
+    for cell, methods in _by_window(runs, metric).items():
         common = set.intersection(*(set(each) for each in methods.values()))
         if common:
-            found[place] = {name: float(np.mean([each[s] for s in common])) for name, each in methods.items()}
+            found[cell] = {name: float(np.mean([each[s] for s in common])) for name, each in methods.items()}
     return found
 
 
@@ -284,21 +365,28 @@ def _error_table(runs: Sequence[Run]) -> list[str]:
     methods = _ordered({name for each in found.values() for name in each})
     lines = [f"| panel | hidden | {' | '.join(methods)} |", f"| --- | ---: |{' ---: |' * len(methods)}"]
     for name in PANELS:
-        for (panel, rate), means in sorted(found.items()):
+        for (panel, rate, _), means in sorted(found.items()):
             if panel == name:
                 lines.append(f"| {name} | {100 * rate:.0f} % | {_cells(means, methods)} |")
     return lines
 
 
 def _mean_table(runs: Sequence[Run], metric: str, aim: float | None = None) -> list[str]:
+    """Means over panels at each rate, of methods that ran on all panels; others have no column."""
     found = _means(runs, metric)
-    methods = _ordered({name for each in found.values() for name in each})
+    panels = {panel for panel, _, _ in found}
+    ran = defaultdict(set)
+    for (panel, _, _), means in found.items():
+        for name in means:
+            ran[name].add(panel)
+    methods = _ordered({name for name, on in ran.items() if on == panels})
     lines = [f"| hidden | panels | {' | '.join(methods)} |", f"| ---: | ---: |{' ---: |' * len(methods)}"]
-    for rate in sorted({rate for _, rate in found}):
-        rows = [means for (_, other), means in found.items() if other == rate and set(methods) <= means.keys()]
-        if rows:
-            means = {name: float(np.mean([row[name] for row in rows])) for name in methods}
-            lines.append(f"| {100 * rate:.0f} % | {len(rows)} | {_cells(means, methods, aim)} |")
+    for rate in sorted({rate for _, rate, _ in found}):
+        rows = [means for (_, other, _), means in found.items() if other == rate]
+        here = [name for name in methods if all(name in row for row in rows)]
+        if here:
+            averages = {name: float(np.mean([row[name] for row in rows])) for name in here}
+            lines.append(f"| {100 * rate:.0f} % | {len(rows)} | {_cells(averages, methods, aim)} |")
     return lines
 
 

@@ -14,7 +14,8 @@ NAN = float("nan")
 def problem() -> SeriesProblem:
     random = np.random.default_rng(0)
     values = 20 + np.arange(2) + random.normal(size=(30, 2)).cumsum(axis=0)
-    return SeriesProblem(np.where(random.random(values.shape) < 0.3, NAN, values), None, (), 3)
+    joined = np.array([[0.0, 1.0], [1.0, 0.0]])
+    return SeriesProblem(np.where(random.random(values.shape) < 0.3, NAN, values), [joined], (), 3)
 
 
 @pytest.mark.parametrize("name", METHODS)

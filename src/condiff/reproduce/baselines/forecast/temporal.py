@@ -36,7 +36,8 @@ class OverGraphs(SeriesMethod):
     def found(self, problem: SeriesProblem, seed: int) -> tuple[Array, Array | None]:
         mean, scale = structure.standards(problem.values)
         z = structure.standardised(problem.values, mean, scale)
-        lags = min(self.lags, len(z) // 2)
+        # One of the networks needs as many series as lags.
+        lags = min(self.lags, len(z) // 2, z.shape[1])
         graphs = [_matrix(graph) for graph in problem.graphs or []]
         torch.manual_seed(seed)
         first = _problem(z, graphs, lags)
