@@ -339,18 +339,24 @@ def shared_standards(values: Array) -> tuple[Array, Array]:
     guessed = varied | ((counts < _FEWEST_EQUAL) & (scale == 0)) | (counts < 2)
     scale = np.where(guessed, np.exp(logs), scale)
     own = np.where(known, values, 0.0).sum(axis=0) / counts.clip(1)
-    means = _drawn(own, scale**2 / counts.clip(1), guessed & (counts > 0))
+    used, variance = guessed & (counts > 0), scale**2 / counts.clip(1)
+    # Where scales are of very different sizes, the small ones alone speak in the estimate: the plain one as well.
+    means = _drawn(own, variance, used, least=float(np.var(own[used]) - variance[used].mean()))
     return np.where(guessed, means, mean), scale
 
 
-def _drawn(found: Array, variance: Array, used: NDArray[np.bool_]) -> Array:
-    """Numbers of known variance, drawn towards their common mean; those that are not used are that mean."""
+def _drawn(found: Array, variance: Array, used: NDArray[np.bool_], least: float = 0.0) -> Array:
+    """Numbers of known variance, drawn towards their common mean; those that are not used are that mean.
+
+    They are taken to differ by a variance of ``least`` at least.
+    """
     # One number without error must not be the only one that counts.
     floored = np.maximum(variance, 1e-6 * np.median(variance[used]))
     weights = np.where(used, 1 / floored, 0.0)
     middle = (weights * found).sum() / weights.sum()
     excess = (weights * (found - middle) ** 2).sum() - (used.sum() - 1)
     between = max(excess / max(weights.sum() - (weights**2).sum() / weights.sum(), 1e-300), 0.0)
+    between = max(between, least)
     # With what series differ by, the common mean is that of nearly equal weights.
     weights = np.where(used, 1 / (floored + between), 0.0)
     middle = (weights * found).sum() / weights.sum()
