@@ -47,6 +47,9 @@ from condiff.readers.series import series_of
 
 Array = NDArray[np.float64]
 
+# How often a back-test fits its parts: what half of the days taught may be no longer so.
+_FITS = 3
+
 
 class PanelForecaster(Saveable):
     """Forecast the coming days of many series at once, with holes, and with what a graph of the series knows.
@@ -447,21 +450,27 @@ class PanelForecaster(Saveable):
         )
 
     def _tested(self, given: Given, wanted: tuple[str, ...]) -> Backtest:
-        """Parts that were fitted to the days before the first origin, and forecast from each origin on."""
+        """Parts that were fitted to the days before, a few times on the way, and forecast from each origin on."""
         values, horizon = given.values, int(self.horizon)
         scale = steps_between(values)
         lags = int(self.lags) if wanted == ("network",) else 0
         origins = fold_origins(values, horizon, int(self.folds), lags, self.season_)
         if not len(origins):
             return Backtest([], np.empty((0, horizon, self.n_regions_)), {}, scale)
-        first = int(origins[0])
         # Longer seasons that the back-test could not learn are not tried without it.
-        self.season_ = self.season_[:1] + tuple(period for period in self.season_[1:] if 2 * period <= first)
-        parts = self._fitted_parts(given, wanted, first)
-        graphs = given.graphs if given.graphs is not None else given.graphs_until(first)
-        found, _ = parts.forecasts(values, graphs, origins, horizon, given.covariates)
-        truth = np.stack([values[origin : origin + horizon] for origin in origins])
-        return Backtest(origins.tolist(), representative(truth, values, first), found, scale)
+        self.season_ = self.season_[:1] + tuple(period for period in self.season_[1:] if 2 * period <= origins[0])
+        found, truth = [], []
+        for some in np.array_split(origins, min(_FITS, len(origins))):
+            first = int(some[0])
+            parts = self._fitted_parts(given, wanted, first)
+            graphs = given.graphs if given.graphs is not None else given.graphs_until(first)
+            found.append(parts.forecasts(values, graphs, some, horizon, given.covariates)[0])
+            true = np.stack([values[origin : origin + horizon] for origin in some])
+            truth.append(representative(true, values, first))
+        # The network is not there as long as there are too few days for it.
+        names = [name for name in found[-1] if all(name in each for each in found)]
+        together = {name: np.concatenate([each[name] for each in found]) for name in names}
+        return Backtest(origins.tolist(), np.concatenate(truth), together, scale)
 
     def _mixed(
         self, values: Array, graphs: Sequence[Graph], origins: NDArray[np.int64], covariates: Array | None
