@@ -19,6 +19,7 @@ from condiff.reproduce.baselines.beyond.resolvent import ResolventCOIN
 from condiff.reproduce.baselines.fewshot import episodic as episodic_methods
 from condiff.reproduce.bench.scale import exponents
 from condiff.reproduce.pairs import Pair, paired
+from condiff.reproduce.protocols.forecast import tables as forecast_tables
 from condiff.reproduce.published import datasets, methods, published
 from condiff.reproduce.rows import Row, comparable, describe
 from condiff.reproduce.runs import Condition
@@ -316,6 +317,15 @@ def beyond_markdown() -> str:
     return "\n".join(lines)
 
 
+def forecasts_markdown() -> str:
+    """What was aimed at, and means over panels; every panel is beside the runs."""
+    runs = list(Store.snapshot(Path("results", "forecast", "runs.sqlite")).runs())
+    found = forecast_tables(runs)
+    return "\n\n".join(
+        f"### {title}\n\n" + "\n".join(table) for title, table in found.items() if not title.startswith("Every panel")
+    )
+
+
 def duration(seconds: float) -> str:
     """A time as one reads it."""
     if seconds < 0.1:
@@ -405,6 +415,8 @@ update(
         for word, balanced, metric in (("equal", True, "accuracy"), ("unequal", False, "balanced_accuracy"))
     },
 )
+if Path("results/forecast/runs.sqlite").exists():
+    update("docs/forecasting.md", {"forecasts": forecasts_markdown()})
 update("docs/theory.md", {"axiom table": zoo_markdown()})
 update("docs/columns.md", {"column table": columns_markdown()})
 update("docs/performance.md", {"speed table": speed_markdown(speed)})
