@@ -61,6 +61,22 @@ def test_a_table_and_a_file_for_every_series(condiff: Run, towns: Path, monkeypa
         assert ends == sorted(ends)
 
 
+def test_positions_and_a_map(condiff: Run, towns: Path) -> None:
+    lines = [f"{name},{place % 4},{place // 4}" for place, name in enumerate(NAMES)]
+    (towns / "places.csv").write_text("town,x,y\n" + "\n".join(lines) + "\n")
+    common = ["forecast", towns / "cases.csv", *QUICK, "--out", towns / "f.csv"]
+    result = condiff(*common, "--positions", towns / "places.csv", "--map", towns / "map.svg")
+    assert result.code == 0 and "neighbours by positions" in result.out
+    assert (towns / "map.svg").read_text().count("town") >= 14
+    for extra, message in (
+        (["--neighbours", "name"], "--neighbours must be correlation or warping"),
+        (["--map", towns / "map.txt"], "--map must end in .png or .svg or .pdf"),
+        (["--positions", towns / "places.csv", "--static", towns / "places.csv"], "both say who is a neighbour"),
+    ):
+        result = condiff(*common, *extra)
+        assert result.code == 2 and message in result.err
+
+
 def test_json_is_one_list_and_agrees_with_the_file(condiff: Run, towns: Path) -> None:
     out = towns / "folder" / "answer.csv"
     arguments = ["forecast", towns / "cases.csv", "--edges", towns / "roads.csv", *QUICK, "--out", out, "--json"]

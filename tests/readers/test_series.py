@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from condiff.errors import InvalidFileError
-from condiff.readers.series import SeriesFile, read_covariates, read_series, read_static
+from condiff.readers.series import SeriesFile, read_covariates, read_positions, read_series, read_static
 
 SERIES = "day,a,b,c\n2020-02-28,1,,3\n2020-02-29,4,5,NA\n2020-03-01,7,8.5,9\n"
 EDGES = "source,target,weight\na,b,2\nb,c,0.5\n"
@@ -63,6 +63,24 @@ def test_rows_that_are_left_out_or_out_of_order_are_no_trouble(tmp_path: Path) -
 def test_edges_are_optional(tmp_path: Path) -> None:
     read(tmp_path)
     assert read_series(tmp_path / "series.csv").weights == ()
+
+
+def test_positions_on_a_plane_and_on_the_globe(tmp_path: Path) -> None:
+    path = tmp_path / "places.csv"
+    path.write_text("name,x,y\nb,3,4\na,1,2\n")
+    found = read_positions(path, ["a", "b"])
+    np.testing.assert_array_equal(found.points, [[1, 2], [3, 4]])
+    np.testing.assert_array_equal(found.drawn, found.points)
+    # Two places at either side of the date line are near each other.
+    path.write_text("name,Latitude,lon\na,0,179\nb,0,-179\nc,0,170\n")
+    found = read_positions(path, ["a", "b", "c"])
+    distance = np.linalg.norm(found.points[0] - found.points[1:], axis=1)
+    assert distance[0] < distance[1] < 0.2
+    np.testing.assert_allclose(found.drawn, [[179, 0], [-179, 0], [170, 0]])
+    for text, message in (("name,x\na,1\n", "1 numbers per series"), ("name,lat,lon\na,120,3\n", "columns swapped")):
+        path.write_text(text)
+        with pytest.raises(InvalidFileError, match=message):
+            read_positions(path, ["a"])
 
 
 def test_static_features_and_covariates(tmp_path: Path) -> None:
