@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests.labelling.conftest import Start
 
+from condiff.labelling.final import FullFit, FullModel
 from condiff.labelling.server import application
 from condiff.labelling.session import Session
 
@@ -23,7 +24,8 @@ class Client:
     """Asks the application, without a network."""
 
     def __init__(self, session: Session, out: Path) -> None:
-        self.app = application(session, token=TOKEN, port=PORT, title="trees", out=out)
+        full = FullFit(session.journal, session.rows, lambda labels: FullModel(labels.count, "m", "", None, None, 0.0))
+        self.app = application(session, full, token=TOKEN, port=PORT, title="trees", out=out)
         self.headers: dict[str, str] = {}
 
     def __call__(self, method: str, path: str, headers: dict[str, str] = OWN, body: Any = None) -> tuple[int, Any]:
@@ -73,6 +75,11 @@ def test_a_person_labels_undoes_and_saves(client: tuple[Client, Session], tmp_pa
     assert (tmp_path / "out.csv").is_file()
     assert ask("GET", "/secret/state")[1]["labelled"] == 1
     assert ask("GET", "/secret/issues") == (200, [])
+    assert ask("GET", "/secret/state")[1]["model"]["found"] is None
+    assert ask("POST", "/secret/fit", body={"who": "me"})[1]["labels"] == 1
+    while (model := ask("GET", "/secret/state")[1]["model"])["busy"]:
+        pass
+    assert model["found"]["labels"] == 1
 
 
 @pytest.mark.parametrize(
@@ -91,6 +98,7 @@ def test_a_person_labels_undoes_and_saves(client: tuple[Client, Session], tmp_pa
         (403, "/secret/act", {**OWN, "content-type": "text/plain"}),
         (403, "/secret/undo", {**OWN, "origin": "http://evil.example"}),
         (403, "/secret/export", {**OWN, "origin": "http://evil.example"}),
+        (403, "/secret/fit", {**OWN, "origin": "http://evil.example"}),
     ],
 )
 def test_no_stranger_changes_anything(

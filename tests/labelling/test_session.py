@@ -9,6 +9,7 @@ import pytest
 from tests.labelling.conftest import TRUTH, Start, write_table
 
 from condiff.errors import InvalidInputError
+from condiff.labelling.journal import Journal
 from condiff.labelling.rows import Rows
 from condiff.labelling.session import Conflict, Session
 from condiff.readers.tables import read_table
@@ -118,6 +119,28 @@ def test_the_table_comes_out_in_its_own_order_and_dialect(start: Start, tmp_path
     assert after[6].endswith(";;none of these")
     again = Rows.of(read_table(tmp_path / "out.csv"), "kind")
     assert (again.given[1], again.given[3], again.given[5]) == ("bouleau à papier", "oak; or not", "")
+    # What an export says beside the labels is neither shown nor written twice, and stands until it is changed.
+    assert [name for name, _ in again.look(3)["cells"]] == ["x", "note", "y"]
+    journal = Journal(tmp_path / "again", again.about, len(again))
+    journal.write(1, "label", "oak", "me")
+    assert again.export(tmp_path / "twice.csv", journal) == 4
+    twice = (tmp_path / "twice.csv").read_bytes().decode("utf-8-sig").split("\r\n")
+    assert [*twice[:2], *twice[3:]] == [*after[:2], *after[3:]]
+    assert twice[2].endswith(f";{journal.last[1].time};bouleau à papier;")
+    journal.close()
+
+
+def test_a_column_of_ones_own_is_never_written_over(tmp_path: Path) -> None:
+    (tmp_path / "trees.csv").write_text("x,kind_note,kind\n1,old,\n2,tall,\n")
+    rows = Rows.of(read_table(tmp_path / "trees.csv"), "kind")
+    journal = Journal(tmp_path / "journal", rows.about, len(rows))
+    journal.write(0, "unsure", "", "me")
+    rows.export(tmp_path / "out.csv", journal)
+    journal.close()
+    lines = (tmp_path / "out.csv").read_text().splitlines()
+    assert lines[0] == "x,kind_note,kind,kind_time,kind_before,kind_note_"
+    assert lines[1].startswith("1,old,,")
+    assert lines[1].endswith(",,not sure")
 
 
 def test_what_cannot_be_a_label(start: Start, tmp_path: Path) -> None:

@@ -20,9 +20,12 @@ import pytest
 import uvicorn
 from sklearn.datasets import load_digits
 
+from condiff.errors import InvalidInputError
+from condiff.labelling.final import FullFit, FullModel
 from condiff.labelling.journal import Journal
 from condiff.labelling.learner import Learner
-from condiff.labelling.rows import Rows
+from condiff.labelling.rows import Labels, Rows
+from condiff.labelling.score import Score
 from condiff.labelling.server import application, listen
 from condiff.labelling.session import Session
 from condiff.readers.tables import read_table
@@ -36,12 +39,20 @@ def truth(row: int) -> str:
     return NAMES[row % 2]
 
 
+def fitted(labels: Labels) -> FullModel:
+    """Stands for a fit that takes its time."""
+    if labels.count < 2:
+        raise InvalidInputError("label rows of at least two classes")
+    return FullModel(labels.count, "trees-model", "condiff predict trees-model", Score(3, 4, 0.3, 0.95), None, 1.0)
+
+
 @contextlib.contextmanager
 def served(session: Session, out: Path) -> Iterator[str]:
     """The address of a session's page."""
     socket = listen()
     port = socket.getsockname()[1]
-    app = application(session, token="secret", port=port, title="trees", out=out)
+    full = FullFit(session.journal, session.rows, fitted)
+    app = application(session, full, token="secret", port=port, title="trees", out=out)
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]}, daemon=True)
     thread.start()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,26 +18,34 @@ from condiff.cli.inputs import (
     CLUSTER_HELP,
     COVERAGE,
     DATA_HELP,
-    EDGES_HELP,
     WORKERS_HELP,
     FitFacts,
     check_model_folder,
     choice_or_shares,
     half_width,
-    id_columns,
     is_shared,
     open_data,
-    row_index,
 )
-from condiff.cli.output import batches_shown, console, counted, note, print_json, typed, working
-from condiff.encoders.columns import DroppedColumn
-from condiff.encoders.embedding import progress_shown
-from condiff.encoders.learning import learn_columns
+from condiff.cli.learnable import (
+    Categorical,
+    Drop,
+    Edges,
+    Embedding,
+    Id,
+    Image,
+    Keep,
+    Learnable,
+    Reading,
+    Text,
+    Unlabelled,
+)
+from condiff.cli.output import console, counted, note, print_json, typed, working
 from condiff.errors import InvalidInputError
 from condiff.readers.targets import Label, class_slips, encode_classes, infer_task, regression_values
 
 if TYPE_CHECKING:
     from condiff.estimators import COINClassifier, COINRegressor
+    from condiff.readers.tables import Table
 
 # A class is reported on its own where the largest has this many times the labels of the smallest.
 _UNEQUAL = 1.5
@@ -53,34 +61,15 @@ def command(
     task: Annotated[
         str, typer.Option(help="classification, regression, or auto: numbers with fractions are a regression.")
     ] = "auto",
-    unlabelled: Annotated[
-        list[str] | None, typer.Option(metavar="WORD", help="A word in the target that means: not known.")
-    ] = None,
-    drop: Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Do not learn from this column.")] = None,
-    keep: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="Learn from this column even if it looks like an id.")
-    ] = None,
-    categorical: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="Numbers in this column are names, such as zip codes.")
-    ] = None,
-    text: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="This column holds texts; most are found by themselves.")
-    ] = None,
-    image: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMN", help="This column names image files, relative to the table's folder."),
-    ] = None,
-    embedding: Annotated[
-        str,
-        typer.Option(
-            metavar="MODEL",
-            help="What reads texts: a sentence model's name or folder; tfidf counts words; auto is all-MiniLM-L6-v2.",
-        ),
-    ] = "auto",
-    id: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="This column names the rows; it is not learned from.")
-    ] = None,
-    edges: Annotated[Path | None, typer.Option(metavar="FILE", help=EDGES_HELP)] = None,
+    unlabelled: Unlabelled = None,
+    drop: Drop = None,
+    keep: Keep = None,
+    categorical: Categorical = None,
+    text: Text = None,
+    image: Image = None,
+    embedding: Embedding = "auto",
+    id: Id = None,
+    edges: Edges = None,
     base: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="What answers before the diffusion: auto, residual (the paper's), blend."),
@@ -134,10 +123,7 @@ def command(
     if exact_sizes and shares is None:
         raise InvalidInputError("--exact-sizes needs the sizes of the classes: give them with --prior")
     check_model_folder(out, force)
-    columns: dict[str, Any] = {
-        "drop": [*(drop or ()), *(id or ())], "keep": keep or [], "categorical": categorical or [],
-        "text": text or [], "image": image or [], "embedding": embedding,
-    }  # fmt: skip
+    reading = Reading.of(drop, keep, categorical, text, image, embedding, id)
     options: dict[str, Any] = {"random_state": seed, "n_neighbors": n_neighbors, "layers": layers, "base": base}
     options |= {"graph": graph, "class_weight": weights, "class_prior": shares}
     options["quota"] = "exact" if exact_sizes else None
@@ -145,100 +131,166 @@ def command(
         if edges is not None:
             raise InvalidInputError("edges are for a table in one file: leave out --edges")
         given = {name: value for name, value in options.items() if value is not None}
-        _fit_shared(data, target, out, task, unlabelled or (), columns, given, (cluster, workers, force, json))
+        _fit_shared(data, target, out, task, unlabelled or (), reading.columns, given, (cluster, workers, force, json))
         return
     if target is None:
         if not data.is_dir():
             raise InvalidInputError("--target is missing: name the column to learn")
         target = "label"
     table, edge_file = open_data(data, edges)
-    where = f"target column {target!r} of {table.source}"
-    values = table.target(target, unlabelled or ())
-    chosen = infer_task(values) if task == "auto" else task
-    classes: list[Label] = []
-    counts: list[int] = []
+    if table.path.is_dir() and target not in table.columns:
+        raise InvalidInputError(
+            f"{data} is a folder of images, which has no labels of its own: label some with condiff label {data}, or "
+            "fit a table that names the images and their labels"
+        )
+    wanted = Target.of(table, target, unlabelled or (), task)
+    if edge_file is not None and graph not in (None, "precomputed"):
+        raise InvalidInputError(f"--graph {graph} and edges exclude each other: leave one of them out")
+    options |= {"class_weight": wanted.by_code(weights), "class_prior": wanted.by_code(wanted.shares(shares))}
+    found = Learnable.of(table, target, reading, edge_file)
+    with working(f"fitting {table.n_rows} rows"):
+        model = fit_table(found, wanted, options)
+        facts = save_model(model, found, wanted, out, data.name)
+    summary = summarised(model, found, wanted, facts, out, json) | {"seconds": time.perf_counter() - started}
+    if json:
+        print_json([summary])
+    else:
+        _show(summary, model)
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """The labels of a table.
+
+    Attributes
+    ----------
+    task
+        ``classification`` or ``regression``.
+    labels
+        Class codes, -1 where there is none; or values, NaN where there is none.
+    classes, counts
+        The classes, and how many labels each has; none for values.
+    unlabelled
+        Words that mean that there is no label.
+    """
+
+    task: str
     labels: Any
-    if chosen == "classification":
+    classes: list[Label]
+    counts: list[int]
+    unlabelled: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, table: Table, target: str, unlabelled: Sequence[str] = (), task: str = "auto") -> Target:
+        """The labels that a column holds."""
+        where = f"target column {target!r} of {table.source}"
+        values = table.target(target, unlabelled)
+        chosen = infer_task(values) if task == "auto" else task
+        if chosen == "regression":
+            return cls(chosen, regression_values(values, where), [], [], unlabelled)
         labels, classes = encode_classes(values, where)
         fraction = next((label for label in classes if isinstance(label, float)), None)
         if fraction is not None:
             raise InvalidInputError(f"{where} is continuous ({fraction} is no class): use --task regression")
-        counts = np.bincount(labels[labels >= 0]).tolist()
-        labelled = {str(label): count for label, count in zip(classes, counts, strict=True)}
-        slips = class_slips(classes, counts)
-    else:
-        labels = regression_values(values, where)
-        labelled, slips = {"values": int(np.isfinite(labels).sum())}, []
-    columns["drop"] = [target, *columns["drop"]]
-    with progress_shown(batches_shown):
-        learned = [] if table.matrix is not None else learn_columns(table, needed=edge_file is None, **columns)
-    used = [column.name for column in learned if not isinstance(column, DroppedColumn)]
-    names = [column.name for column in learned if column.note.kind in ("code", "image")]
-    ids = id_columns(table, id or [], [*used, target, *(drop or ())], names)
-    if isinstance(shares, str):
-        sizes = counts if shares == "labels" else [1] * len(classes)
-        shares = {str(label): float(size) for label, size in zip(classes, sizes, strict=True)}
-    options |= {"class_weight": _by_code(weights, classes), "class_prior": _by_code(shares, classes)}
-    adjacency = None
-    if edge_file is not None:
-        if graph not in (None, "precomputed"):
-            raise InvalidInputError(f"--graph {graph} and edges exclude each other: leave one of them out")
-        from condiff.readers.graph_file import read_links
+        return cls(chosen, labels, classes, np.bincount(labels[labels >= 0]).tolist(), unlabelled)
 
-        adjacency = read_links(edge_file, row_index(table, ids), Path(table.source).name)
-        options["graph"] = "precomputed"
+    @property
+    def labelled(self) -> dict[str, int]:
+        """How many labels there are, of each class."""
+        if not self.classes:
+            return {"values": int(np.isfinite(self.labels).sum())}
+        return {str(label): count for label, count in zip(self.classes, self.counts, strict=True)}
 
-    # Here the input is understood; what comes now takes its time.
-    with working(f"fitting {table.n_rows} rows"):
-        from condiff.encoders.table import EncodedTable, TableEncoder, row_looks, row_names
-        from condiff.reproduce.provenance import provenance
-        from condiff.uncertainty.blocks import carried
+    def shares(self, chosen: str | dict[str, float] | None) -> dict[str, float] | None:
+        """How common each class is, where ``chosen`` says it by a word."""
+        if not isinstance(chosen, str):
+            return chosen
+        sizes = self.counts if chosen == "labels" else [1] * len(self.classes)
+        return {str(label): float(size) for label, size in zip(self.classes, sizes, strict=True)}
 
-        X: Any = EncodedTable(table, TableEncoder.of(learned, table.n_rows, **columns)) if used else table.matrix
-        if X is None:
-            X, adjacency = adjacency, None  # without features, the edges themselves are what is learned from
-        model = _fit(chosen, options, X, labels, adjacency)
-    if classes:
+    def by_code(self, shares: str | dict[str, float] | None) -> Any:
+        """Weights by class name as weights by class code."""
+        if not isinstance(shares, dict):
+            return shares
+        codes = {str(label): code for code, label in enumerate(self.classes)}
+        for name in shares:
+            if self.classes and name not in codes:
+                raise InvalidInputError(f"there is no class {name!r}: the classes are {', '.join(map(repr, codes))}")
+        return {codes.get(name, -1): share for name, share in shares.items()}
+
+
+def fit_table(found: Learnable, wanted: Target, options: dict[str, Any]) -> COINClassifier | COINRegressor:
+    """Fit the estimator of the task with the options that are not None; ``classes_`` are those of the table."""
+    from condiff.encoders.table import EncodedTable
+
+    X: Any = EncodedTable(found.table, found.encoder) if found.encoded else found.table.matrix
+    adjacency = found.adjacency
+    if adjacency is not None:
+        options = {**options, "graph": "precomputed"}
+    if X is None:
+        X, adjacency = adjacency, None  # without features, the edges themselves are what is learned from
+    model = _fit(wanted.task, options, X, wanted.labels, adjacency)
+    if wanted.classes:
         # Fitted on codes, because a class of the table may itself be called -1.
-        called = np.array(classes, dtype=object if isinstance(classes[0], str) else None)
+        called = np.array(wanted.classes, dtype=object if isinstance(wanted.classes[0], str) else None)
         model.classes_, model.transduction_ = called, called[model.transduction_]
+    return model
+
+
+def save_model(
+    model: COINClassifier | COINRegressor, found: Learnable, wanted: Target, out: Path, data: str, **more: Any
+) -> dict[str, Any]:
+    """Write a model's folder with what ``predict`` and ``report`` need beside it; returns that."""
+    from condiff.encoders.table import row_looks, row_names
+    from condiff.reproduce.provenance import provenance
+    from condiff.uncertainty.blocks import carried
+
     facts = FitFacts(
-        target=target,
-        unlabelled=unlabelled or [],
-        id_columns=ids,
-        ids=row_names(table, ids[0] if ids else None),
-        edges=edge_file is not None,
+        target=found.target,
+        unlabelled=list(wanted.unlabelled),
+        id_columns=found.ids,
+        ids=row_names(found.table, found.ids[0] if found.ids else None),
+        edges=found.adjacency is not None,
     )
-    seen = [str(column.note) for column in learned] or [f"{X.shape[1]} features as they are"]
-    told = carried(model)
-    looks: dict[str, Any] = {**row_looks(table, learned), "carried": told}
-    model.save(out, {**asdict(facts), **looks, "columns": seen, "data": data.name, "made": provenance(typed())})
-    summary = {
-        "task": chosen,
-        "rows": table.n_rows,
-        "labelled": labelled,
-        "file": list(table.notes),
-        "columns": seen,
-        "carried": told,
-        "ids": ids,
-        "notes": slips,
+    seen = [str(column.note) for column in found.learned] or [f"{model.n_features_in_} features as they are"]
+    written = {
+        **asdict(facts), **row_looks(found.table, found.learned), "carried": carried(model), "columns": seen,
+        "data": data, "made": provenance(typed()), **more,
+    }  # fmt: skip
+    model.save(out, written)
+    return written
+
+
+def summarised(
+    model: COINClassifier | COINRegressor,
+    found: Learnable,
+    wanted: Target,
+    facts: dict[str, Any],
+    out: Path,
+    certified: bool,
+) -> dict[str, Any]:
+    """What was fitted and how good it is, as plain values."""
+    return {
+        "task": wanted.task,
+        "rows": found.table.n_rows,
+        "labelled": wanted.labelled,
+        "file": [*found.table.notes, *found.notes],
+        "columns": facts["columns"],
+        "carried": facts["carried"],
+        "ids": found.ids,
+        "notes": class_slips(wanted.classes, wanted.counts),
         "nodes": model.graph_.n_nodes,
         "edges": model.graph_.n_edges,
         "unreached": int(model.unlabelled_component_.sum()),
         "choice": str(model.choice_),
         "layers": model.layers_,
         "strength": model.strength_,
-        "certificate": model.certificate_.to_dict() if json else None,
+        "certificate": model.certificate_.to_dict() if certified else None,
         "cv_score": None if np.isnan(model.cv_score_) else model.cv_score_,
-        **_score(model, classes),
+        **_score(model, wanted.classes),
         "half_width": half_width(model),
-        "seconds": time.perf_counter() - started,
         "model": str(out),
     }
-    if json:
-        print_json([summary])
-    else:
-        _show(summary, model)
 
 
 def _fit_shared(
@@ -303,17 +355,6 @@ def _fit(task: str, options: dict[str, Any], X: Any, labels: Any, adjacency: Any
         either = " or ".join([", ".join(choices[:-1]), *choices[-1:]] if len(choices) > 1 else choices)
         advice = f"--{wrong} must be {either}, not {given[wrong]!r}" if choices else str(error)
         raise InvalidInputError(advice) from error
-
-
-def _by_code(shares: str | dict[str, float] | None, classes: Sequence[Label]) -> Any:
-    """Weights by class name as weights by class code."""
-    if not isinstance(shares, dict):
-        return shares
-    codes = {str(label): code for code, label in enumerate(classes)}
-    for name in shares:
-        if classes and name not in codes:
-            raise InvalidInputError(f"there is no class {name!r}: the classes are {', '.join(map(repr, codes))}")
-    return {codes.get(name, -1): share for name, share in shares.items()}
 
 
 def _score(model: COINClassifier | COINRegressor, classes: Sequence[Label]) -> dict[str, Any]:

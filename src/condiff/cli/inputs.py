@@ -15,11 +15,11 @@ import numpy as np
 
 from condiff.errors import InvalidFileError, InvalidInputError
 from condiff.files import read_json
-from condiff.readers.tables import Table, read_table
+from condiff.readers.tables import Table, image_table, read_table
 
 DATA_HELP = (
     "A table: CSV, TSV or text (also .gz, .zip), JSON, XLSX, Parquet, Feather, NPZ or NPY; or a folder with nodes.csv "
-    "and edges.csv; or a folder of Parquet files, which workers of a Dask cluster share."
+    "and edges.csv; or a folder of images; or a folder of Parquet files, which workers of a Dask cluster share."
 )
 CLUSTER_HELP = "Address of a Dask scheduler, for a folder of Parquet files; processes of this machine by default."
 WORKERS_HELP = "Without --cluster: how many processes share a folder of Parquet files; one per core by default."
@@ -40,9 +40,19 @@ def check_model_folder(out: Path, force: bool) -> None:
 
 
 def open_data(data: Path, edges: Path | None) -> tuple[Table, Path | None]:
-    """The table and the file of its edges, if there is one: ``edges``, or that of a graph's folder."""
+    """The table and the file of its edges, if there is one: ``edges``, or that of a graph's folder.
+
+    A folder of images is a table of their names.
+    """
     if not data.is_dir():
         return read_table(data), edges
+    if not any((data / name).is_file() for name in ("nodes.csv", "edges.csv")):
+        try:
+            return image_table(data), edges
+        except InvalidFileError as error:
+            raise InvalidFileError(
+                f"{data} has no nodes.csv and no images: a graph's folder holds nodes.csv and edges.csv"
+            ) from error
     for name in ("nodes.csv", "edges.csv")[: 1 if edges else 2]:
         if not (data / name).is_file():
             raise InvalidFileError(f"{data} has no {name}: a graph's folder holds nodes.csv and edges.csv")

@@ -382,8 +382,12 @@ class ImageColumn(EmbeddedColumn):
 
 
 def folder_of(where: str) -> Path:
-    """What names of files in a table are relative to: its own folder, or the current one if it is in memory."""
-    return Path(where).parent if Path(where).is_file() else Path()
+    """What names of files in a table are relative to: its own folder, or the current one if it is in memory.
+
+    A folder of images is a table too: names in it are relative to itself.
+    """
+    path = Path(where)
+    return path if path.is_dir() else path.parent if path.is_file() else Path()
 
 
 def require_images(name: str, files: Text, where: str, before: int) -> None:

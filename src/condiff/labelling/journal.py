@@ -102,6 +102,11 @@ class Journal:
         self._take(found)
         return found
 
+    def is_fair(self, row: int) -> bool:
+        """Whether a row was not asked for because it is hard: drawn at random, or as the table came."""
+        last = self.last.get(row)
+        return last is None or last.drawn or last.kind == "open"
+
     def undo(self, who: str) -> Decision | None:
         """Take back the last decision of a browser that still stands; None where there is none."""
         taken_back = {each.undoes for each in self.decisions}

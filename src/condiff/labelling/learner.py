@@ -24,6 +24,7 @@ from condiff.bases.classical import (
 from condiff.estimators.domain import Domain
 from condiff.estimators.inputs import Nodes, class_items, held_out_folds
 from condiff.estimators.recipe import clamped, diffused, half_strength, read_out
+from condiff.labelling.score import Score
 from condiff.uncertainty import apply_temperature, fit_temperature
 from condiff.uncertainty.suggest import DEFAULT, Situation, suggest
 
@@ -68,10 +69,9 @@ class Answers:
     fair: NDArray[np.bool_]
 
     @property
-    def score(self) -> tuple[int, int]:
-        """How many held-out labels of rows drawn at random were answered rightly, and of how many."""
-        right = self.judged.argmax(axis=1) == self.codes
-        return int(right[self.fair].sum()), int(self.fair.sum())
+    def score(self) -> Score | None:
+        """Over held-out labels of rows drawn at random."""
+        return Score.counted((self.judged.argmax(axis=1) == self.codes)[self.fair])
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,8 @@ import csv
 import hashlib
 import io
 import math
-from collections.abc import Iterable, Iterator, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,9 @@ from condiff.errors import CondiffError, InvalidInputError, did_you_mean
 from condiff.estimators.inputs import fingerprints
 from condiff.files import atomic_path
 from condiff.labelling.journal import Decision, Journal
-from condiff.readers.cells import TEXT
-from condiff.readers.columns import Column, ColumnDict
 from condiff.readers.delimited import open_binary, read_records, text_form
-from condiff.readers.image_folder import list_images
 from condiff.readers.tables import Table
-from condiff.readers.targets import infer_task
+from condiff.readers.targets import RECORD, infer_task, record_columns
 
 #: The sides of the pictures of rows and of neighbours, in pixels.
 _LARGE, _SMALL = 384, 56
@@ -36,11 +34,25 @@ _NARROWEST = 36
 NOTES = {"unsure": "not sure", "none": "none of these", "skip": "skipped"}
 
 
-def image_table(folder: Path) -> Table:
-    """A folder of images as a table of one column, ``file``; names are relative to the folder."""
-    files = list_images(folder)
-    column = Column("file", "text", np.array(files, dtype=TEXT))
-    return Table(folder, ColumnDict({"file": column}, len(files), str(folder)))
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """The labels of a table at one moment.
+
+    Attributes
+    ----------
+    words
+        One for every row, "" where there is none.
+    fair
+        Which rows are a fair sample: drawn at random, or labelled by the table itself.
+    """
+
+    words: tuple[str, ...]
+    fair: NDArray[np.bool_]
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return sum(map(bool, self.words))
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +90,10 @@ class Rows:
             given = tuple(w if k and w not in missing else "" for w, k in zip(words, known, strict=True))
             return cls(table, target, given)
         if hint := did_you_mean(target, table.columns):
-            raise InvalidInputError(f"{table.source} has no column {target!r}{hint}")
+            raise InvalidInputError(
+                f"{table.source} has no column {target!r}{hint}: if it is to be a new one, name it less alike, or add it "
+                "to the table, empty"
+            )
         return cls(table, target, ("",) * table.n_rows)
 
     def __len__(self) -> int:
@@ -90,13 +105,19 @@ class Rows:
         digest = hashlib.sha256()
         if self.table.matrix is not None:
             digest.update(fingerprints(self.table.matrix).tobytes())
-        for name in self._shown:
+        for name in self._others:
             digest.update("\0".join([name, *self.table.column(name).words().tolist()]).encode("utf-8", "replace"))
         return {"target": self.target, "rows": len(self), "content": digest.hexdigest()}
 
     @property
-    def _shown(self) -> list[str]:
+    def _others(self) -> list[str]:
         return [name for name in self.table.columns if name != self.target]
+
+    @property
+    def _shown(self) -> list[str]:
+        """What a person reads: not what an earlier export has written beside the labels."""
+        record = record_columns(self.target, self.table.columns)
+        return [name for name in self._others if name not in record]
 
     # ---- as a person reads them -----------------------------------------------------------------------------------
 
@@ -134,10 +155,8 @@ class Rows:
         from condiff.encoders.images import thumbnail
 
         file = self.table.column(self._images[0]).cell(row)
-        source = self.table.path
-        folder = source if source.is_dir() else folder_of(self.table.source)
         try:
-            return thumbnail(folder / file, side) if file else ""
+            return thumbnail(folder_of(self.table.source) / file, side) if file else ""
         except (CondiffError, OSError):
             return ""
 
@@ -160,18 +179,24 @@ class Rows:
         The column is filled; behind it come when each label was given, what was there before, and what was said where
         there is none.
         """
-        header, records, form = self._records()
-        place = header.index(self.target) if self.target in header else len(header)
-        extra = [f"{self.target}_time", f"{self.target}_before", f"{self.target}_note"]
+        header, records, form = self._records(out)
+        # A table that was written so before has these columns already, and what they say stands until it is changed.
+        beside = record_columns(self.target, header) or [_new(self.target + ending, header) for ending in RECORD]
+        names = [self.target, *beside]
+        wide = [*header, *(name for name in names if name not in header)]
+        places = [wide.index(name) for name in names]
         lines = io.StringIO(newline="")
         lines.write(form.preface)
         writer = csv.writer(lines, delimiter=form.delimiter, lineterminator=form.line_end)
-        writer.writerow([*header[:place], self.target, *header[place + 1 :], *extra])
+        writer.writerow(wide)
         count = 0
         for row, cells in enumerate(records):
-            label, *rest = self._said(row, journal)
-            count += bool(label)
-            writer.writerow([*cells[:place], label, *cells[place + 1 :], *rest])
+            said = self._said(row, journal) or (self.given[row],)
+            count += bool(said[0])
+            filled = [*cells, *[""] * (len(wide) - len(cells))]
+            for place, cell in zip(places, said, strict=False):
+                filled[place] = cell
+            writer.writerow(filled)
         text = lines.getvalue()
         try:
             content = text.encode(form.encoding)
@@ -181,10 +206,11 @@ class Rows:
             temporary.write_bytes(content)
         return count
 
-    def _said(self, row: int, journal: Journal) -> tuple[str, str, str, str]:
+    def _said(self, row: int, journal: Journal) -> tuple[str, str, str, str] | None:
+        """The label of a row, when it was given, what was there before, and a note; None where nothing was said."""
         last = journal.last.get(row)
         if last is None or last.kind == "open":
-            return self.given[row], "", "", ""
+            return None
         before = journal.decisions[last.before - 1] if last.before else None
         return self.label(row, last), last.time, self.label(row, before), NOTES.get(last.kind, "")
 
@@ -194,8 +220,17 @@ class Rows:
             return self.given[row]
         return decision.label if decision.kind == "label" else ""
 
-    def _records(self) -> tuple[list[str], Iterator[list[str]], _Dialect]:
+    def labels(self, journal: Journal) -> Labels:
+        """The labels of all rows, and which of them are a fair sample."""
+        words = tuple(self.label(row, journal.last.get(row)) for row in range(len(self)))
+        return Labels(words, np.array([journal.is_fair(row) for row in range(len(self))], dtype=bool))
+
+    def _records(self, out: Path) -> tuple[list[str], Iterator[list[str]], _Dialect]:
         path = self.table.path
+        if path.is_dir():  # names of images are relative to the folder, and will be to the table that names them
+            files = (path / file for file in self.table.column("file").words().tolist())
+            rows = ([Path(os.path.relpath(file, out.parent)).as_posix()] for file in files)
+            return ["file"], rows, _Dialect()
         form = text_form(path) if path.is_file() else None
         if form is not None:
             records = read_records(path)
@@ -204,8 +239,15 @@ class Rows:
         names = [] if self.table.matrix is not None else list(self.table.columns)
         header = names or ["row", self.target]
         columns: Mapping[str, Any] = {name: self.table.column(name).words().tolist() for name in names}
-        rows = ([columns[name][row] for name in names] if names else [str(row + 1), ""] for row in range(len(self)))
-        return header, iter(rows), _Dialect()
+        cells = ([columns[name][row] for name in names] if names else [str(row + 1), ""] for row in range(len(self)))
+        return header, cells, _Dialect()
+
+
+def _new(name: str, header: Sequence[str]) -> str:
+    """A name that no column has."""
+    while name in header:
+        name += "_"
+    return name
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from condiff.errors import CondiffError, InvalidInputError
+from condiff.labelling.final import FullFit, FullModel
 from condiff.labelling.session import Conflict, Session
 from condiff.pages.report import render
 
@@ -37,6 +38,7 @@ _HEADERS = {
     "Cache-Control": "no-store",
 }
 
+Told = Callable[[FullModel], Any]
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -53,13 +55,15 @@ def listen(port: int = 0) -> socket.socket:
     return found
 
 
-def application(session: Session, *, token: str, port: int, title: str, out: Path) -> Starlette:
+def application(
+    session: Session, full: FullFit, *, token: str, port: int, title: str, out: Path, told: Told = lambda _: None
+) -> Starlette:
     """The page and what it asks for.
 
     Parameters
     ----------
-    session
-        What is labelled.
+    session, full
+        What is labelled, and what fits a model in the end.
     token
         What every address begins with.
     port
@@ -68,6 +72,8 @@ def application(session: Session, *, token: str, port: int, title: str, out: Pat
         Of the page.
     out
         Where the labels are written.
+    told
+        Hears of a model that was fitted.
     """
     hosts = {f"{name}:{port}" for name in (HOST, "localhost")}
 
@@ -85,7 +91,7 @@ def application(session: Session, *, token: str, port: int, title: str, out: Pat
         return Response(content, media_type=_ASSETS[name])
 
     async def state(request: Request) -> Response:
-        return JSONResponse(await run_in_threadpool(session.state))
+        return JSONResponse({**await run_in_threadpool(session.state), "model": full.state()})
 
     async def card(request: Request) -> Response:
         row, who = request.query_params.get("row", ""), _who(request.query_params.get("who"))
@@ -114,18 +120,32 @@ def application(session: Session, *, token: str, port: int, title: str, out: Pat
         labels = await run_in_threadpool(session.export, out)
         return JSONResponse({"labels": labels, "out": str(out)})
 
+    async def fit(request: Request) -> Response:
+        await _content(request)
+        labels = await run_in_threadpool(session.export, out)
+        full.start(told)
+        return JSONResponse({"labels": labels, "out": str(out)})
+
     reads = {"": page, "assets/{name}": asset, "state": state, "card": card, "issues": issues}
-    writes = {"act": act, "undo": undo, "export": export}
+    writes = {"act": act, "undo": undo, "export": export, "fit": fit}
     routes = [Route(f"/{{token}}/{path}", partial(guarded, each), methods=["GET"]) for path, each in reads.items()]
     routes += [Route(f"/{{token}}/{path}", partial(guarded, each), methods=["POST"]) for path, each in writes.items()]
     return Starlette(routes=routes)
 
 
 def serve(
-    session: Session, found: socket.socket, *, token: str, title: str, out: Path, ready: Callable[[], Any]
+    session: Session,
+    full: FullFit,
+    found: socket.socket,
+    *,
+    token: str,
+    title: str,
+    out: Path,
+    ready: Callable[[], Any],
+    told: Told = lambda _: None,
 ) -> None:
     """Answer requests until the process is interrupted; ``ready`` is called once it listens."""
-    app = application(session, token=token, port=found.getsockname()[1], title=title, out=out)
+    app = application(session, full, token=token, port=found.getsockname()[1], title=title, out=out, told=told)
     config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, lifespan="off")
     server = uvicorn.Server(config)
     ready()

@@ -6,12 +6,11 @@ import math
 import threading
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.stats import binomtest
 
 from condiff.errors import CondiffError, InvalidInputError
 from condiff.labelling.journal import Decision, Journal, Kind
@@ -143,11 +142,11 @@ class Session:
         with self._lock:
             number, labels = max(self._due, self.fitted.number + 1), dict(self.labels)
             last = dict(self.journal.last)
+            # What the table came with counts as a fair sample of it.
+            fair = np.array([self.journal.is_fair(row) for row in labels], dtype=bool)
         of_row, n = self.learner.node_of_row, self.learner.domain.graph.n_nodes
         rows = np.array(list(labels), dtype=np.int64)
         names, codes = codes_of(labels.values())
-        # What the table came with counts as a fair sample of it.
-        fair = np.array([row not in last or last[row].drawn or last[row].kind == "open" for row in labels], dtype=bool)
         answers = self.learner.fit(of_row[rows], codes, len(names), fair) if len(rows) else None
         labelled, closed = np.zeros(n, bool), np.zeros(n, bool)
         labelled[of_row[rows]] = True
@@ -307,6 +306,7 @@ class Session:
             kinds = Counter(last.kind for last in self.journal.last.values())
             fitted, gain = self.fitted, self._gain()
             changed, flows = fitted.moved
+            score = None if fitted.answers is None else fitted.answers.score
             return {
                 "rows": len(self.rows),
                 "labelled": len(self.labels),
@@ -319,7 +319,7 @@ class Session:
                 "busy": fitted.number < self._due,
                 "seconds": round(fitted.seconds, 2),
                 "problem": self.problem,
-                "score": _score(fitted.answers),
+                "score": None if score is None else asdict(score),
                 "moved": {"rows": changed, "flows": [list(each) for each in flows]},
                 "gain": gain,
             }
@@ -359,15 +359,6 @@ class Session:
                     }
                 )
         return found
-
-
-def _score(answers: Answers | None) -> dict[str, Any] | None:
-    """The share of held-out labels that were answered, with Wilson's 95 % interval."""
-    right, of = (0, 0) if answers is None else answers.score
-    if not of:
-        return None
-    low, high = binomtest(right, of).proportion_ci(method="wilson")
-    return {"right": right, "of": of, "low": float(low), "high": float(high)}
 
 
 def _check_label(label: str) -> None:

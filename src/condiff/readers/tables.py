@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from condiff.errors import InvalidFileError, InvalidInputError, did_you_mean
 from condiff.readers.arrays import read_npy, read_npz
 from condiff.readers.arrow import ArrowColumns
-from condiff.readers.cells import as_number, id_like, listed
+from condiff.readers.cells import TEXT, as_number, id_like, listed
 from condiff.readers.columns import Column, ColumnDict, Columns, array_columns
 from condiff.readers.delimited import inner_name, read_delimited
 from condiff.readers.documents import read_json, read_sheet
+from condiff.readers.image_folder import list_images
 from condiff.readers.targets import array_target, column_target, observed
 
 _TEXT = (".csv", ".tsv", ".txt")
@@ -161,6 +162,13 @@ def read_table(path: Path) -> Table:
     if table.n_rows == 0:
         raise InvalidFileError(f"{path} has column names but no rows: add at least one row")
     return table
+
+
+def image_table(folder: Path) -> Table:
+    """A folder of images as a table of one column, ``file``; names are relative to the folder."""
+    files = list_images(folder)
+    column = Column("file", "text", np.array(files, dtype=TEXT))
+    return Table(folder, ColumnDict({"file": column}, len(files), str(folder)))
 
 
 def _read(path: Path, name: str) -> Table:

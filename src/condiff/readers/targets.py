@@ -24,9 +24,21 @@ from condiff.readers.cells import (
 from condiff.readers.columns import Column
 
 Label: TypeAlias = str | int | float | bool
+#: What follows a target's name in the names of the columns that ``condiff label`` writes beside it.
+RECORD = ("_time", "_before", "_note")
 Task: TypeAlias = Literal["classification", "regression"]
 
 MAX_CLASSES = 20
+
+
+def record_columns(target: str, columns: Collection[str]) -> list[str]:
+    """The columns that ``condiff label`` has written beside a target, where all of them are there.
+
+    When each label was given, what was there before, and what was said where there is none: nothing to learn from, and
+    what was there before would tell what is there now.
+    """
+    names = [target + ending for ending in RECORD]
+    return names if all(name in columns for name in names) else []
 
 
 def column_target(column: Column, unlabelled: Collection[str] = ()) -> NDArray[Any] | None:

@@ -154,9 +154,26 @@
     const flows = found.moved.flows.map(([old, now, count]) => `${old} → ${now} (${count})`).join(", ");
     $("moved").textContent = found.fit < 2 ? "none yet" : `${found.moved.rows} by the last labels${flows ? `: ${flows}` : ""}`;
     $("gain").textContent = found.gain === null ? "not known yet" : `about ${found.gain.toFixed(1)} points more, if it goes on like this`;
+    showModel(found.model);
     if (found.problem) tell(`The model could not follow (${found.problem}); your labels are safe`, true);
     if (!before || JSON.stringify(before.classes) !== JSON.stringify(found.classes)) showClasses();
     if (found.fit !== issuesOf) showIssues(found.fit);
+  }
+
+  // A status is read aloud when it changes: seconds that pass stay out of it.
+  function say(id, words) {
+    if ($(id).textContent !== words) $(id).textContent = words;
+  }
+
+  function showModel({ busy: fitting, seconds, problem, found }) {
+    $("fit").disabled = fitting;
+    $("fit").title = fitting ? `for ${seconds} s` : "";
+    const stale = found && !found.current ? " Labels have come in since." : "";
+    say("model", fitting ? "Fitting a full model; you may go on labelling." : problem ? `No model: ${problem}`
+      : found ? `Full model of ${found.labels} labels in ${found.folder}: ${found.score}.${stale}` : "");
+    $("model").classList.toggle("bad", Boolean(problem) && !fitting);
+    $("use").hidden = !found || fitting || Boolean(problem);
+    $("command").value = found ? found.use : "";
   }
 
   async function showIssues(fit) {
@@ -250,6 +267,12 @@
     const { labels, out } = await ask("export", {});
     $("saved").textContent = `${labels} labels in ${out}`;
   }));
+  $("fit").addEventListener("click", () => attempt(async () => {
+    const { labels, out } = await ask("fit", {});
+    $("saved").textContent = `${labels} labels in ${out}`;
+    showState(await ask("state"));
+  }));
+  $("command").addEventListener("focus", () => $("command").select());
 
   document.addEventListener("keydown", (event) => {
     if (event.target === $("search")) {
