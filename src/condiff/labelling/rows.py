@@ -91,8 +91,8 @@ class Rows:
             return cls(table, target, given)
         if hint := did_you_mean(target, table.columns):
             raise InvalidInputError(
-                f"{table.source} has no column {target!r}{hint}: if it is to be a new one, name it less alike, or add it "
-                "to the table, empty"
+                f"{table.source} has no column {target!r}{hint}: if it is to be a new one, name it less alike, or add "
+                "it to the table, empty"
             )
         return cls(table, target, ("",) * table.n_rows)
 
