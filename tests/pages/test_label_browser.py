@@ -43,7 +43,9 @@ def fitted(labels: Labels) -> FullModel:
     """Stands for a fit that takes its time."""
     if labels.count < 2:
         raise InvalidInputError("label rows of at least two classes")
-    return FullModel(labels.count, "trees-model", "condiff predict trees-model", Score(3, 4, 0.3, 0.95), None, 1.0)
+    return FullModel(
+        labels.count, "trees-model", "condiff predict trees-model", Score(3, 4, 0.3, 0.95), Score(5, 9, 0.27, 0.81), 1.0
+    )
 
 
 @contextlib.contextmanager
@@ -152,12 +154,55 @@ def test_by_keyboard_alone(session: Session, tmp_path: Path, visit: Visit) -> No
         assert len(session.journal.decisions) == 8
         session.settle()
         until(page, "#now", "^Answer now")
-        # Elsewhere a reload shows the same row again, and nothing was forgotten.
+        # A reload shows the same row again, and nothing was forgotten: not even who may undo what.
         page.reload()
         until(page, "#labelled", "^4 of 60 rows")
-        page.click("#export")
+        assert row_of(page) == row
+        pressed(page, "u")
+        assert session.state()["none"] == 0
+        page.focus("#export")
+        page.keyboard.press("Enter")
         until(page, "#saved", "^4 labels")
         assert (tmp_path / "out.csv").is_file()
+
+
+def test_what_is_typed_means_a_class_that_begins_with_it(session: Session, tmp_path: Path, visit: Visit) -> None:
+    for row, name in enumerate(("elm", "ash tree", "ash bush")):
+        session.act("other", row, 0, "label", name)
+    with served(session, tmp_path / "out.csv") as url:
+        page = visit(url)
+        for typed, meant in (("el", "elm"), ("ASH B", "ash bush"), ("e", "e"), ("oak", "oak")):
+            row = row_of(page)
+            pressed(page, "/", typed, "Enter")
+            assert session.labels[row] == meant
+        # Two of them are no answer, unless a new one is meant.
+        row = row_of(page)
+        page.keyboard.press("/")
+        page.keyboard.type("ash")
+        page.keyboard.press("Enter")
+        until(page, "#meant", "^2 classes begin like this: ash tree, ash bush")
+        assert row not in session.labels
+        page.focus("#new")
+        page.keyboard.press("Enter")
+        until(page, "#told", "Saved")
+        assert session.labels[row] == "ash"
+
+
+def test_a_full_model_at_the_end(session: Session, tmp_path: Path, visit: Visit) -> None:
+    with served(session, tmp_path / "out.csv") as url:
+        page = visit(url)
+        page.focus("#fit")
+        page.keyboard.press("Enter")
+        until(page, "#model", "No model: label rows of at least two classes")
+        for name in NAMES:
+            label(page, name)
+        page.focus("#fit")
+        page.keyboard.press("Enter")
+        until(page, "#model", "^Full model of 2 labels in trees-model: right on 75 % of 4 held-out labels")
+        until(page, "#command", "condiff predict trees-model")
+        until(page, "#saved", "^2 labels")
+        label(page, NAMES[0])
+        until(page, "#model", "Labels have come in since")
 
 
 def test_two_browsers_do_not_overwrite_each_other(session: Session, tmp_path: Path, visit: Visit) -> None:

@@ -49,12 +49,16 @@ class FullModel:
         """How good it is, in words."""
         if self.every is None:
             return "too few labels to hold some out; at least ten are needed"
-        if self.fair == self.every:
-            return f"right on {self.fair} held-out labels"
-        over_all = f"{100 * self.every.right / self.every.of:.0f} % of all {self.every.of} held-out labels"
+        shares = [f"{100 * each.right / each.of:.0f} %" for each in (self.fair, self.every) if each is not None]
         if self.fair is None:
-            return f"right on {over_all}, which were asked for because they are hard"
-        return f"right on {self.fair} held-out labels of rows drawn at random; {over_all}, the harder ones among them"
+            return (
+                f"right on {shares[-1]} of {self.every.of} held-out labels, which were asked for because they are hard"
+            )
+        chance = f"95 % interval {100 * self.fair.low:.0f} to {100 * self.fair.high:.0f} %"
+        if self.fair == self.every:
+            return f"right on {shares[0]} of {self.fair.of} held-out labels ({chance})"
+        rest = f"{shares[1]} of all {self.every.of}, among them those asked for because they are hard"
+        return f"right on {shares[0]} of {self.fair.of} held-out labels of rows drawn at random ({chance}); {rest}"
 
 
 class FullFit:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from condiff.encoders.columns import ImageColumn, LearnedColumn, TextColumn, folder_of
+from condiff.encoders.columns import DroppedColumn, ImageColumn, LearnedColumn, TextColumn, folder_of
 from condiff.errors import CondiffError, InvalidInputError, did_you_mean
 from condiff.estimators.inputs import fingerprints
 from condiff.files import atomic_path
@@ -130,16 +130,25 @@ class Rows:
             "texts": [[name, value] for name, value in cells if name in texts and value],
             "cells": [[name, value] for name, value in cells if name not in texts and name not in self._images],
             "picture": self.picture(row, _LARGE),
+            "file": self.table.column(self._images[0]).cell(row) if self._images else "",
             "pixels": self._pixels(row),
         }
 
     def brief(self, row: int) -> dict[str, Any]:
         """A line that stands for a row, and a small picture."""
         texts = [column.name for column in self.learned if isinstance(column, TextColumn)]
-        values = [value for name, value in self._cells(row, texts or self._shown[:_CELLS]) if value]
-        words = " · ".join(values)
+        cells = self._cells(row, texts or self._images or self._telling)
+        # A number says nothing without its name.
+        plain = bool(texts or self._images)
+        words = " · ".join(value if plain else f"{name} {value}" for name, value in cells if value)
         words = words if len(words) <= _LETTERS else f"{words[:_LETTERS].rsplit(' ', 1)[0]} …"
         return {"row": row, "text": words, "picture": self.picture(row, _SMALL), "pixels": self._pixels(row)}
+
+    @property
+    def _telling(self) -> list[str]:
+        """The first columns that are learned from, which make rows neighbours; any where none are."""
+        used = [column.name for column in self.learned if not isinstance(column, DroppedColumn)]
+        return (used or self._shown)[:_CELLS]
 
     @property
     def _images(self) -> list[str]:

@@ -28,10 +28,6 @@ class Score:
         low, high = binomtest(int(right.sum()), len(right)).proportion_ci(method="wilson")
         return cls(int(right.sum()), len(right), float(low), float(high))
 
-    def __str__(self) -> str:
-        share = f"{100 * self.right / self.of:.0f} % of {self.of}"
-        return f"{share} (95 % interval {100 * self.low:.0f} to {100 * self.high:.0f} %)"
-
 
 def held_out_scores(record: FitRecord, fair: NDArray[np.bool_]) -> tuple[Score | None, Score | None]:
     """The scores of a fitted classifier over held-out labels: of rows that are a fair sample, and of all rows.

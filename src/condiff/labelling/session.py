@@ -17,7 +17,7 @@ from condiff.labelling.journal import Decision, Journal, Kind
 from condiff.labelling.learner import Answers, Learner
 from condiff.labelling.rows import Rows, codes_of
 from condiff.readers.cells import MISSING_CELLS
-from condiff.uncertainty.label_noise import trust
+from condiff.uncertainty.label_noise import HARDLY, trust
 from condiff.uncertainty.suggest import DEFAULT
 
 # Questions that are chosen at once, and seconds for which a row is kept for the browser that shows it.
@@ -343,7 +343,9 @@ class Session:
         nodes, codes = answers.held_out, answers.codes
         weights = self.learner.domain.graph.weights[nodes]
         around = weights @ answers.plain / np.maximum(weights.sum(axis=1), 1e-300)[:, None]
-        wrong = (answers.judged * around).argmax(axis=1) != codes
+        # With few labels many are answered otherwise without being wrong: the answer must leave them hardly a chance.
+        own = answers.judged[np.arange(len(codes)), codes]
+        wrong = ((answers.judged * around).argmax(axis=1) != codes) & (own < HARDLY)
         found: list[dict[str, Any]] = []
         for at in np.argsort(trust(answers.judged, around, codes), kind="stable").tolist():
             row, label = int(self.learner.row_of_node[nodes[at]]), fitted.classes[codes[at]]

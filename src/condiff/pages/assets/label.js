@@ -2,7 +2,9 @@
 "use strict";
 (() => {
   const $ = (id) => document.getElementById(id);
-  const who = [...crypto.getRandomValues(new Uint8Array(8))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  // A page that is loaded again is the same browser: its row is still kept for it, and it may undo what it said.
+  const who = sessionStorage.getItem("who") ?? [...crypto.getRandomValues(new Uint8Array(8))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  sessionStorage.setItem("who", who);
   const MOST = 5, LONG = 12; // labels that look wrong; letters of a name that needs room
   let card = null, state = null, shown = [], busy = false, issuesOf = -1;
 
@@ -32,7 +34,7 @@
     $("told").classList.toggle("bad", bad);
   }
 
-  const percent = (part) => `${Math.round(100 * part)} %`;
+  const percent = (part) => `${Math.round(100 * part)}\u00a0%`;
 
   function drawing(pixels) {
     const side = pixels.length, canvas = made("canvas", { width: side, height: side });
@@ -49,7 +51,7 @@
   function showLook() {
     const look = $("look");
     look.replaceChildren();
-    if (card.picture) look.append(made("img", { src: card.picture, alt: "the row's picture" }));
+    if (card.picture) look.append(made("img", { src: card.picture, alt: card.file }), made("p", { className: "muted file" }, card.file));
     if (card.pixels) look.append(drawing(card.pixels));
     for (const [name, value] of card.texts) {
       look.append(made("p", { className: "text", tabIndex: 0 }, value));
@@ -57,13 +59,8 @@
       look.lastChild.setAttribute("aria-label", name);
     }
     if (card.cells.length) {
-      const body = made("tbody");
-      for (const [name, value] of card.cells) {
-        const heading = made("th", { scope: "row" }, name);
-        body.append(made("tr", {}, heading, made("td", {}, value)));
-      }
-      const region = made("div", { className: "cells", tabIndex: 0 }, made("table", {}, body));
-      region.setAttribute("role", "region");
+      const region = made("dl", { className: "cells", tabIndex: 0 });
+      for (const [name, value] of card.cells) region.append(made("div", {}, made("dt", {}, name), made("dd", {}, value || "–")));
       region.setAttribute("aria-label", "cells of the row");
       look.append(region);
     }
@@ -92,7 +89,7 @@
       button.append(made("kbd", {}, key), made("span", { className: "name" }, name));
       if (chance !== undefined) {
         const bar = made("span", { className: "bar" });
-        bar.style.width = percent(chance);
+        bar.style.width = `${100 * chance}%`;
         button.append(made("span", { className: "chance" }, percent(chance)), bar);
       }
       button.addEventListener("click", () => decide("label", name));
@@ -107,7 +104,8 @@
     const item = made("li");
     if (row.picture) item.append(made("img", { src: row.picture, alt: "" }));
     else if (row.pixels) item.append(drawing(row.pixels));
-    item.append(made("div", {}, row.text || `row ${row.row + 1}`, made("span", { className: "said" }, ...said)));
+    const name = made("span", { className: "which" }, `row ${row.row + 1}`);
+    item.append(made("div", {}, name, row.text ? ` ${row.text}` : "", made("span", { className: "said" }, ...said)));
     return item;
   }
 
@@ -116,7 +114,7 @@
       const [answer] = row.answers;
       const said = row.label ? ["labelled ", made("b", {}, row.label)]
         : answer ? ["answer ", made("b", {}, answer[0]), ` ${percent(answer[1])}`] : ["nothing known yet"];
-      return line(row, ...said, `; ${percent(row.share)} of the weights`);
+      return line(row, ...said, `; counts ${percent(row.share)}`);
     }));
   }
 
@@ -153,11 +151,17 @@
       : "not known yet: some rows are drawn at random to measure it";
     const flows = found.moved.flows.map(([old, now, count]) => `${old} → ${now} (${count})`).join(", ");
     $("moved").textContent = found.fit < 2 ? "none yet" : `${found.moved.rows} by the last labels${flows ? `: ${flows}` : ""}`;
-    $("gain").textContent = found.gain === null ? "not known yet" : `about ${found.gain.toFixed(1)} points more, if it goes on like this`;
+    $("gain").textContent = found.gain === null ? "not known yet"
+      : found.gain < 0.05 ? "hardly anything more, if it goes on like this" : `about ${found.gain.toFixed(1)} points more, if it goes on like this`;
     showModel(found.model);
     if (found.problem) tell(`The model could not follow (${found.problem}); your labels are safe`, true);
     if (!before || JSON.stringify(before.classes) !== JSON.stringify(found.classes)) showClasses();
-    if (found.fit !== issuesOf) showIssues(found.fit);
+    if (found.fit !== issuesOf) {
+      showIssues(found.fit).catch((error) => {
+        issuesOf = -1; // once more when the server answers again
+        tell(error.message, true);
+      });
+    }
   }
 
   // A status is read aloud when it changes: seconds that pass stay out of it.
@@ -173,7 +177,7 @@
       : found ? `Full model of ${found.labels} labels in ${found.folder}: ${found.score}.${stale}` : "");
     $("model").classList.toggle("bad", Boolean(problem) && !fitting);
     $("use").hidden = !found || fitting || Boolean(problem);
-    $("command").value = found ? found.use : "";
+    say("command", found ? found.use : "");
   }
 
   async function showIssues(fit) {
@@ -239,28 +243,36 @@
     });
   }
 
-  // What is typed means a class that begins with it, if there is one, or a new one.
+  // What is typed means the class of that name, or the only one that begins with it, or else a new one.
   function meant() {
     const typed = $("search").value.trim().replace(/\s+/g, " "), small = typed.toLowerCase();
-    const names = state.classes.map(([name]) => name);
-    const known = names.find((name) => name === typed) ?? names.find((name) => name.toLowerCase() === small);
-    return { typed, known };
+    const names = state.classes.map(([name]) => name), begun = small.length > 1 && !/^[0-9]+$/.test(small);
+    const alike = begun ? names.filter((name) => name.toLowerCase().startsWith(small)) : [];
+    const same = names.find((name) => name === typed) ?? names.find((name) => name.toLowerCase() === small);
+    return { typed, same, alike, known: same ?? (alike.length === 1 ? alike[0] : undefined) };
   }
 
-  $("search").addEventListener("input", () => {
-    const { typed, known } = meant();
-    $("take").disabled = !typed;
-    $("take").textContent = known ? "Choose" : "Add";
-  });
+  function showMeant() {
+    const { typed, same, alike, known } = meant();
+    $("take").disabled = !typed || (!known && alike.length > 1);
+    $("take").textContent = known ? `Choose ${known}` : "Add";
+    $("new").hidden = !typed || Boolean(same) || !alike.length;
+    say("meant", !known && alike.length > 1 ? `${alike.length} classes begin like this: ${alike.slice(0, 5).join(", ")}${alike.length > 5 ? ", …" : ""}` : "");
+  }
+
+  function take(label) {
+    $("search").value = "";
+    showMeant();
+    decide("label", label).then(() => $("card").focus());
+  }
+
+  $("search").addEventListener("input", showMeant);
   $("find").addEventListener("submit", (event) => {
     event.preventDefault();
-    const { typed, known } = meant();
-    if (!typed) return;
-    $("search").value = "";
-    $("take").disabled = true;
-    $("take").textContent = "Add";
-    decide("label", known ?? typed).then(() => $("card").focus());
+    const { typed, alike, known } = meant();
+    if (typed && (known || !alike.length)) take(known ?? typed);
   });
+  $("new").addEventListener("click", () => take(meant().typed));
   for (const button of document.querySelectorAll("[data-kind]")) button.addEventListener("click", () => decide(button.dataset.kind));
   $("undo").addEventListener("click", undo);
   $("export").addEventListener("click", () => attempt(async () => {
@@ -272,7 +284,6 @@
     $("saved").textContent = `${labels} labels in ${out}`;
     showState(await ask("state"));
   }));
-  $("command").addEventListener("focus", () => $("command").select());
 
   document.addEventListener("keydown", (event) => {
     if (event.target === $("search")) {
