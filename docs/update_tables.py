@@ -20,6 +20,7 @@ from condiff.reproduce.baselines.fewshot import episodic as episodic_methods
 from condiff.reproduce.bench.scale import exponents
 from condiff.reproduce.pairs import Pair, paired
 from condiff.reproduce.protocols.forecast import tables as forecast_tables
+from condiff.reproduce.protocols.labelling import asking_markdown, doubting_markdown
 from condiff.reproduce.published import datasets, methods, published
 from condiff.reproduce.rows import Row, comparable, describe
 from condiff.reproduce.runs import Condition
@@ -417,6 +418,12 @@ update(
 )
 if Path("results/forecast/runs.sqlite").exists():
     update("docs/forecasting.md", {"forecasts": forecasts_markdown()})
+with Store("results/labelling/runs.sqlite") as store:
+    labelling = store.runs("labelling")
+update(
+    "docs/labelling.md",
+    {"asking table": asking_markdown(labelling), "doubting table": doubting_markdown(labelling)},
+)
 update("docs/theory.md", {"axiom table": zoo_markdown()})
 update("docs/columns.md", {"column table": columns_markdown()})
 update("docs/performance.md", {"speed table": speed_markdown(speed)})
@@ -451,6 +458,7 @@ for source, target in (
     ("results/speed/growth.png", "speed-growth.png"),
     ("results/scale/bench.png", "scale.png"),
     ("results/theory/certified.png", "certified.png"),
+    ("results/labelling/curves.png", "label-curves.png"),
     ("results/tables/ranks-unseen-20-labels-accuracy.png", "tables-ranks.png"),
 ):
     if Path(source).exists():

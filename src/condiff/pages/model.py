@@ -169,9 +169,10 @@ class _ModelReport:
         changes, total = self.found.changes(_CHANGES), self.found.n_changed
         if not changes:
             return [Text("The diffusion changed no answer: the network alone says the same.")]
+        labelled = any(self.label(each.row) is not None for each in changes)
         columns = [
             Column("point", "text"),
-            Column("given label", "text"),
+            *([Column("given label", "text")] if labelled else []),
             Column("network alone", "text"),
             Column("after diffusion", "text"),
         ]
@@ -190,9 +191,13 @@ class _ModelReport:
             "After the diffusion an answer is a weighted sum of the network's answers at all points, nearer ones "
             "counting more. The neighbours show where a change came from; L marks a label."
         )
-        return [Text(explained), Table(f"{shown} {what}.", columns, [self.change(each) for each in changes])]
+        return [Text(explained), Table(f"{shown} {what}.", columns, [self.change(each, labelled) for each in changes])]
 
-    def change(self, change: Change) -> list[Cell]:
+    def label(self, row: int) -> Any:
+        """What a row is labelled; None where it is not."""
+        return self.found.label[int(self.found.record.node_of_row[row])]
+
+    def change(self, change: Change, labelled: bool) -> list[Cell]:
         neighbours = [
             Listen(
                 f"{100 * each.share:.0f} %",
@@ -203,8 +208,10 @@ class _ModelReport:
             )
             for each in change.neighbours
         ]
-        given = self.found.label[int(self.found.record.node_of_row[change.row])]
-        cells = [Cell(self.point(change.row)), Cell("" if given is None else self.answer(given))]
+        given = self.label(change.row)
+        cells = [Cell(self.point(change.row))]
+        if labelled:
+            cells.append(Cell("" if given is None else self.answer(given)))
         cells += [Cell(self.answer(change.before)), Cell(self.answer(change.after))]
         cells.append(Cell(f"{change.size:.3g}", change.size))
         if change.received is not None:

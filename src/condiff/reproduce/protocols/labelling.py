@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -193,28 +194,95 @@ class Labelling(Protocol):
 
     def texts(self, runs: Sequence[Run]) -> dict[str, str]:
         """Means over the data sets, which the default strategy is chosen by."""
-        lines = ["# Means over the data sets", ""]
-        for errors in sorted({int(run.condition.number("errors")) for run in runs}):
-            lines += [*_means([run for run in runs if run.condition.number("errors") == errors], errors), ""]
-        return {"means.md": "\n".join(lines)}
+        tables = [asking_markdown(runs), doubting_markdown(runs)]
+        return {"means.md": "\n\n".join(["# Means over the data sets", *filter(None, tables)]) + "\n"}
 
 
-def _means(runs: Sequence[Run], errors: int) -> list[str]:
-    """A table of methods, the best first, from draws that every method has."""
-    names = ("found",) if errors else ("mean_accuracy", "accuracy_1", "accuracy_2", "accuracy_5")
-    by: dict[str, dict[tuple[str, int], Mapping[str, float]]] = {}
-    for run in runs:
-        by.setdefault(run.method, {})[run.dataset, run.split] = run.metrics
-    shared = set.intersection(*(set(each) for each in by.values()))
-    sets = sorted({dataset for dataset, _ in shared})
+#: What a curve is summed up by, and how tables call it.
+_CURVE = {
+    "mean_accuracy": "mean over 1 to 5 labels per class",
+    "accuracy_1": "1 per class",
+    "accuracy_2": "2 per class",
+    "accuracy_5": "5 per class",
+}
 
-    def mean(method: str, name: str) -> float:
-        return float(np.mean([np.mean([by[method][at][name] for at in shared if at[0] == each]) for each in sets]))
 
-    what = f"{errors} % of the labels wrong: share of them among as many doubted" if errors else "accuracy by labels"
-    titles = ["found"] if errors else ["mean", "1 per class", "2 per class", "5 per class"]
-    lines = [f"{what} (%), {len(sets)} data sets, {len(shared)} draws", ""]
-    lines += [f"| method | {' | '.join(titles)} |", f"| --- |{' ---: |' * len(titles)}"]
-    for method in sorted(by, key=lambda each: -mean(each, names[0])):
-        lines.append(f"| {method} | {' | '.join(f'{mean(method, name):.1f}' for name in names)} |")
-    return lines
+@dataclass(frozen=True, eq=False)
+class _Compared:
+    """The runs of some methods on draws that all of them have: (data set, draw) -> metrics, for each method."""
+
+    by: dict[str, dict[tuple[str, int], Mapping[str, float]]]
+
+    @classmethod
+    def of(cls, runs: Sequence[Run], errors: int) -> _Compared:
+        by: dict[str, dict[tuple[str, int], Mapping[str, float]]] = {}
+        for run in runs:
+            if run.condition.number("errors") == errors:
+                by.setdefault(run.method, {})[run.dataset, run.split] = run.metrics
+        shared = set.intersection(*(set(each) for each in by.values())) if by else set()
+        return cls({method: {at: each[at] for at in sorted(shared)} for method, each in by.items()})
+
+    @property
+    def draws(self) -> dict[str, int]:
+        """How many draws of each data set there are."""
+        return dict(Counter(dataset for dataset, _ in next(iter(self.by.values()), ())))
+
+    def mean(self, method: str, metric: str) -> float:
+        """Over the data sets, each of which counts the same."""
+        return self.gap(method, None, metric)[0]
+
+    def gap(self, method: str, other: str | None, metric: str) -> tuple[float, float]:
+        """How far a method is above another on the same draws, in the mean over the data sets; its standard error."""
+        means, errors = [], []
+        for dataset in self.draws:
+            found = [
+                metrics[metric] - (self.by[other][at][metric] if other else 0.0)
+                for at, metrics in self.by[method].items()
+                if at[0] == dataset
+            ]
+            means.append(np.mean(found))
+            errors.append(np.var(found, ddof=1) / len(found) if len(found) > 1 else np.nan)
+        return float(np.mean(means)), float(np.sqrt(np.sum(np.array(errors, dtype=np.float64))) / len(means))
+
+    def ranked(self, metric: str) -> list[str]:
+        """The methods, the best first."""
+        return sorted(self.by, key=lambda method: -self.mean(method, metric))
+
+    def counts(self) -> str:
+        """Data sets and draws, in words."""
+        fewest, most = min(self.draws.values()), max(self.draws.values())
+        draws = f"{most}" if fewest == most else f"{fewest} to {most}"
+        return f"{len(self.draws)} data sets, {draws} draws of each"
+
+
+def asking_markdown(runs: Sequence[Run]) -> str:
+    """The strategies, the best first, with how far each is behind the best on the same draws."""
+    compared = _Compared.of(runs, 0)
+    if not compared.by:
+        return ""
+    first, *_ = ranked = compared.ranked("mean_accuracy")
+    lines = [f"Accuracy by labels (%), {compared.counts()}:", ""]
+    lines += [f"| strategy | {' | '.join(_CURVE.values())} | behind the first |", "| --- |" + " ---: |" * 5]
+    for method in ranked:
+        gap, error = compared.gap(first, method, "mean_accuracy")
+        cells = [f"{compared.mean(method, metric):.1f}" for metric in _CURVE]
+        lines.append(f"| {method} | {' | '.join(cells)} | {f'{gap:.1f} ± {error:.1f}' if method != first else ''} |")
+    return "\n".join(lines)
+
+
+def doubting_markdown(runs: Sequence[Run]) -> str:
+    """The share of wrong labels that each method finds among as many that it doubts most."""
+    compared = {share: found for share in SHARES if (found := _Compared.of(runs, share)).by}
+    if not compared:
+        return ""
+    methods = next(iter(compared.values())).ranked("found")
+    lines = [f"Wrong labels among as many that are doubted (%), {next(iter(compared.values())).counts()}:", ""]
+    heads = [f"{name}{', behind' if at else ''}" for name in methods for at in ((0, 1) if name != methods[0] else (0,))]
+    lines += [f"| wrong labels | {' | '.join(heads)} |", "| --- |" + " ---: |" * len(heads)]
+    for share, found in compared.items():
+        cells = [f"{found.mean(methods[0], 'found'):.1f}"]
+        for method in methods[1:]:
+            gap, error = found.gap(methods[0], method, "found")
+            cells += [f"{found.mean(method, 'found'):.1f}", f"{gap:.1f} ± {error:.1f}"]
+        lines.append(f"| {share} % | {' | '.join(cells)} |")
+    return "\n".join(lines)
