@@ -42,6 +42,13 @@ def test_without_a_label_every_region_gets_one(strategy: str) -> None:
     assert sorted(of[found].tolist()) == [0, 1, 2, 3]
 
 
+def test_when_every_region_has_a_label_the_densest_is_not_asked_for_again() -> None:
+    ring = sp.diags_array([1.0, 1.0, 1.0, 1.0], offsets=[1, -1, 29, -29], shape=(30, 30)).tocsr()
+    found = suggest(Situation(Graph.of(ring), np.zeros(30, bool)), 10, "coverage")
+    apart = np.abs(found[:, None] - found[None, :])
+    assert (np.minimum(apart, 30 - apart) > 1).sum() == 90
+
+
 @pytest.mark.parametrize("strategy", ["margin", "entropy", "change", "coverage"])
 def test_a_large_part_without_a_label_comes_first(strategy: str) -> None:
     whole, of = clusters((60, 40, 50))

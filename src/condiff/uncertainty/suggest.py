@@ -14,7 +14,7 @@ leading eigenvectors: C is a small matrix there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -145,19 +145,24 @@ def entropy(situation: Situation, n: int) -> Nodes:
 
 
 def coverage(situation: Situation, n: int) -> Nodes:
-    """Nodes whose neighbours' neighbours are most, leaving out those of labelled nodes: dense regions first."""
-    near = situation.graph.weights
-    uncovered = np.ones(situation.graph.n_nodes)
-    around = _within_two(near, np.flatnonzero(situation.labelled))
-    uncovered[around] = 0.0
-    free, found = situation.open.copy(), []
+    """Nodes whose neighbours' neighbours are most, leaving out those of labelled nodes: dense regions first.
+
+    Where every node is a neighbour's neighbour of a labelled one, only neighbours are left out, then none: the densest
+    region must not be asked for again and again.
+    """
+    near, free, found = situation.graph.weights, situation.open.copy(), list[int]()
+    known = np.flatnonzero(situation.labelled).tolist()
+    steps = 2
+    uncovered = ~_within(near, known, steps)
     for _ in range(min(n, int(free.sum()))):
-        if not uncovered.any():
-            uncovered[:] = 1.0
-        best = int(np.argmax(np.where(free, near @ (near @ uncovered), -1.0)))
+        while not uncovered.any() and steps:
+            steps -= 1
+            uncovered = ~_within(near, known + found, steps)
+        wanted = uncovered.astype(np.float64) if uncovered.any() else np.ones(len(free))
+        best = int(np.argmax(np.where(free, near @ (near @ wanted), -1.0)))
         found.append(best)
         free[best] = False
-        uncovered[_within_two(near, np.array([best]))] = 0.0
+        uncovered &= ~_within(near, [best], steps)
     return np.array(found, dtype=np.int64)
 
 
@@ -250,10 +255,13 @@ def _apart(situation: Situation, worth: Array, n: int) -> Nodes:
     return np.array(found, dtype=np.int64)
 
 
-def _within_two(near: Any, nodes: Nodes) -> NDArray[np.bool_]:
+def _within(near: Any, nodes: Sequence[int], steps: int) -> NDArray[np.bool_]:
+    """Which nodes are at most so many edges from some."""
     marked = np.zeros(near.shape[0])
-    marked[nodes] = 1.0
-    return np.asarray(near @ (near @ marked + marked) + marked > 0)
+    marked[list(nodes)] = 1.0
+    for _ in range(steps):
+        marked = near @ marked + marked
+    return np.asarray(marked > 0)
 
 
 class _Covariance:
