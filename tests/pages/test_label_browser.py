@@ -62,7 +62,7 @@ def served(session: Session, out: Path) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}/secret/"
     finally:
         server.should_exit = True
-        thread.join(10)
+        thread.join(60)
         socket.close()
 
 
