@@ -132,4 +132,4 @@ def test_stored_runs_are_made_again_and_compared(condiff, village, tmp_path):
     assert (
         "village, train_per_class 3, validation_per_class 4, COIN, split 1, init 0: accuracy 12.5 is now" in changed.out
     )
-    assert "2 runs made again: 1 are the same to the last digit, 1 differ (" in changed.out
+    assert "2 runs made again: 1 is the same to the last digit, 1 different (" in changed.out

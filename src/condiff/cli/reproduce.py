@@ -33,8 +33,13 @@ where it stopped. Runs that are already there are never made again, whichever co
 
 [bold]condiff reproduce covid --method all --missing 0.5[/bold]
 
+[bold]condiff reproduce --verify 20 --out FOLDER[/bold]  (make 20 of its runs again and compare)
+
 [bold]condiff reproduce fewshot --help[/bold]  (its options, with examples)"""
 _DEFAULT = "node"
+# What --verify alone means: any runs of a folder.
+_FOLDER = "folder"
+_OF_A_FOLDER = ("verify", "out", "jobs", "json")
 
 
 Jobs = Annotated[
@@ -64,7 +69,8 @@ class Running:
             min=1,
             metavar="N",
             help="Make N of the runs in FOLDER again, drawn at random among those of the other options, and compare "
-            "every digit; nothing is written, and differences beyond rounding are exit code 1.",
+            "every digit; nothing is written, and differences beyond rounding are exit code 1. Without a protocol, "
+            "condiff reproduce --verify N --out FOLDER, they are drawn among all runs there.",
         ),
     ] = None
     pictures: Annotated[bool, typer.Option(help="Draw the figures.")] = True
@@ -92,9 +98,13 @@ class _Group(TyperGroup):
         return _names()
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name == _FOLDER:
+            return _folder_command()
         return protocol_command(cmd_name) if cmd_name in _names() else None
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if _is_of_a_folder(args):
+            return super().parse_args(ctx, [_FOLDER, *args])
         if args and not {"-h", "--help"} & set(args[:1]) and args[0] not in _names():
             # The protocol may come after its options, but what follows an option may be its value.
             named = [arg for before, arg in pairwise(args) if arg in _names() and not before.startswith("-")]
@@ -199,7 +209,7 @@ def run(protocol: Protocol, options: Options, running: Running) -> None:
     jobs = protocol.jobs(options)
     made, out = provenance(typed()), running.out
     if running.verify is not None:
-        _verify(protocol, jobs, running, running.verify, made)
+        _verify(jobs, running, running.verify)
         return
     pool_of = process_pool(running.jobs) if running.cluster is None else cluster_pool(running.cluster)
     with pool_of as pool, Store(out / STORE) as store:
@@ -231,40 +241,101 @@ def run(protocol: Protocol, options: Options, running: Running) -> None:
     console.print(f"\nwritten to {out}: {files}", markup=False)
 
 
-def _verify(protocol: Protocol, jobs: list[Job], running: Running, number: int, made: dict[str, str]) -> None:
+def _is_of_a_folder(args: list[str]) -> bool:
+    """Whether --verify comes without a protocol, and without anything but how to run it."""
+    left = list(args)
+    for flag in ("--verify", "--out", "--jobs"):
+        places = [place for place, arg in enumerate(left) if arg == flag or arg.startswith(f"{flag}=")]
+        if flag == "--verify" and not places:
+            return False
+        for place in reversed(places):
+            del left[place : place + (1 if "=" in left[place] else 2)]
+    return set(left) <= {"--json"}
+
+
+def _folder_command() -> TyperCommand:
+    """``condiff reproduce --verify N --out FOLDER``, of whatever protocols the runs there are."""
+    made = typer.Typer(add_completion=False, rich_markup_mode="rich")
+    hints = get_type_hints(Running, include_extras=True)
+
+    def call(**values: Any) -> None:
+        running = Running(**values)
+        assert running.verify is not None
+        _verify(None, running, running.verify)
+
+    named = {each.name: each.default for each in dataclasses.fields(Running) if each.name in _OF_A_FOLDER}
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters = [inspect.Parameter(n, keyword, default=d, annotation=hints[n]) for n, d in named.items()]
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {name: hints[name] for name in named}
+    made.command(_FOLDER)(call)
+    command = typer.main.get_command(made)
+    assert isinstance(command, TyperCommand)
+    return command
+
+
+def _verify(jobs: list[Job] | None, running: Running, number: int) -> None:
+    """Make stored runs again, of some jobs or of everything in the folder, and say how they compare."""
     from tempfile import TemporaryDirectory
 
     from condiff.cli.sweeping import follow
     from condiff.reproduce.pool import process_pool
+    from condiff.reproduce.provenance import provenance
     from condiff.reproduce.results import STORE
     from condiff.reproduce.runner import sweep
     from condiff.reproduce.store import Store
-    from condiff.reproduce.verification import compare, draw
+    from condiff.reproduce.verification import compare, draw, draw_stored
 
     if running.cluster is not None:
         raise InvalidInputError("--verify runs on this machine: leave out --cluster")
     if not (running.out / STORE).is_file():
         raise InvalidInputError(f"{running.out} has no {STORE}: name the folder of the runs with --out")
     with Store.snapshot(running.out / STORE) as store, TemporaryDirectory() as folder:
-        chosen = draw(jobs, store, number)
+        drawn = draw_stored(store, number) if jobs is None else draw(jobs, store, number)
+        owners = {job.protocol: [each for each in drawn if each.protocol is job.protocol] for job in drawn}
         with process_pool(running.jobs) as pool, Store(Path(folder) / STORE) as again:
-            protocol.prepare(chosen, pool, note)
-            follow(sweep(chosen, again, pool, made), len(chosen), protocol.metrics)
-            checks = compare(chosen, store, again)
-    different = [check for check in checks if not check.rounded]
-    rounded = [check for check in checks if check.rounded and not check.equal]
+            for owner, own in owners.items():
+                owner.prepare(own, pool, note)
+                follow(sweep(own, again, pool, provenance(typed())), len(own), owner.metrics)
+            checks = compare(drawn, store, again)
     if running.json:
         print_json([check.to_dict() for check in checks])
     else:
-        for check in different:
-            console.print(f"{_place(check.stored)}: {_changes(check)}", markup=False, highlight=False, soft_wrap=True)
-        console.print(
-            f"{len(checks)} runs made again: {sum(check.equal for check in checks)} are the same to the last digit"
-            f"{_most('are the same up to rounding', rounded)}{_most('differ', different)}",
-            highlight=False,
-        )
-    if different:
+        _show(checks)
+    if any(check.wrong for check in checks):
         raise typer.Exit(1)
+
+
+def _show(checks: list[Check]) -> None:
+    """What differs, line by line, then how many do, by the processor that made the stored runs."""
+    from condiff.reproduce.provenance import processor
+
+    def say(text: str) -> None:
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    for check in checks:
+        if not check.rounded:
+            say(f"{_place(check.stored)}: {_changes(check)}")
+    say(_counts(f"{len(checks)} runs made again", checks))
+    made_by = dict.fromkeys(check.processor for check in checks)
+    if set(made_by) == {processor()}:
+        return
+    for name in made_by:
+        known = "this processor" if name == processor() else name or "a processor that was not recorded"
+        say(_counts(f"  made on {known}", [check for check in checks if check.processor == name]))
+    if any(check.elsewhere and not check.rounded for check in checks):
+        say("Another processor rounds differently, and a long training may carry that into what is shown.")
+
+
+def _counts(what: str, checks: list[Check]) -> str:
+    equal = sum(check.equal for check in checks)
+    rounded = [check for check in checks if check.rounded and not check.equal]
+    different = [check for check in checks if not check.rounded]
+    same = "1 is" if equal == 1 else f"{equal} are"
+    return (
+        f"{what}: {same} the same to the last digit"
+        f"{_most('the same up to rounding', rounded)}{_most('different', different)}"
+    )
 
 
 def _most(what: str, checks: list[Check]) -> str:

@@ -189,6 +189,13 @@ class Protocol(ABC):
             for job in jobs(self, case, self.methods(case, options), splits, getattr(options, "inits", 1))
         ]
 
+    def options_of(self, runs: Sequence[Run]) -> Any:
+        """The options whose splits hold these stored runs, all of one data set and condition; methods aside.
+
+        None where they cannot be told from the runs: then a user has to give them.
+        """
+        return None
+
     def fetch(self, options: Any, shown: Shown) -> None:  # noqa: B027
         """Prepare slow inputs, such as embedded images, in the cache, and show progress."""
 

@@ -25,14 +25,14 @@ def provenance(command: str) -> dict[str, str]:
         except PackageNotFoundError:  # installed without metadata, as from a source tree
             found[package] = "unknown"
     found["machine"] = f"{platform.machine()}, {os.cpu_count()} cores"
-    found["processor"] = _processor()
+    found["processor"] = processor()
     if commit := _commit():
         found["commit"] = commit
     return found
 
 
 @cache
-def _processor() -> str:
+def processor() -> str:
     """What the processor calls itself: another one rounds differently."""
     about = Path("/proc/cpuinfo")
     lines = about.read_text(errors="replace").splitlines() if about.is_file() else []

@@ -217,6 +217,15 @@ class Store:
         found = self.find(keys)
         return [found[key.digest] for key in keys if key.digest in found]
 
+    def made(self, keys: Iterable[Key]) -> dict[str, dict[str, Any]]:
+        """What made the stored runs of these keys, by digest."""
+        query, found = "SELECT made FROM runs JOIN makers ON maker = id WHERE key = ?", {}
+        with self._errors():
+            for digest in (key.digest for key in keys):
+                if (row := self._connection.execute(query, (digest,)).fetchone()) is not None:
+                    found[digest] = dict(json.loads(row[0]))
+        return found
+
     def check_same_data(self, keys: Iterable[Key]) -> None:
         """Raise an error where runs with the same names are stored that used other data.
 

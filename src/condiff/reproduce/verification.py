@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from condiff.errors import InvalidInputError
-from condiff.reproduce.protocol import Job
-from condiff.reproduce.runs import Run
+from condiff.reproduce.baselines.override import with_settings
+from condiff.reproduce.protocol import Job, Protocol
+from condiff.reproduce.protocols import protocol
+from condiff.reproduce.provenance import processor
+from condiff.reproduce.runs import Condition, Run
 from condiff.reproduce.store import Store
 
 #: Relative differences up to this are rounding.
@@ -19,10 +23,11 @@ ROUNDING = 1e-6
 
 @dataclass(frozen=True)
 class Check:
-    """A run as it is stored, and as it was made just now."""
+    """A run as it is stored, and as it was made just now; ``made`` is what the store says of its making."""
 
     stored: Run
     again: Run
+    made: dict[str, Any] = field(default_factory=dict)
 
     @property
     def difference(self) -> float:
@@ -42,6 +47,21 @@ class Check:
         """Whether what differs is rounding, as between two processors: less than a millionth."""
         return bool(self.difference <= ROUNDING * max(1.0, *map(abs, self.stored.metrics.values())))
 
+    @property
+    def processor(self) -> str:
+        """The processor that made the stored run; empty where that was not recorded."""
+        return str(self.made.get("processor", ""))
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether it is known to come from another kind of processor, where a training may take another path."""
+        return self.processor not in ("", processor())
+
+    @property
+    def wrong(self) -> bool:
+        """Whether it differs and no other processor explains it."""
+        return not self.rounded and not self.elsewhere
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
         run = self.stored
@@ -56,6 +76,8 @@ class Check:
             "difference": self.difference,
             "stored": {**run.metrics, "epochs": run.epochs},
             "again": {**self.again.metrics, "epochs": self.again.epochs},
+            "commit": str(self.made.get("commit", "")),
+            "processor": self.processor,
         }
 
 
@@ -65,13 +87,65 @@ def draw(jobs: Sequence[Job], store: Store, number: int, seed: int = 0) -> list[
     known = [job for job in jobs if job.key.digest in held]
     if not known:
         raise InvalidInputError(
-            "none of these runs is stored: give the options that they were made with (the methods, splits and inits)"
+            "none of these runs is stored: give the options that they were made with (the methods, splits and inits), "
+            "or none at all, to draw among everything in the folder"
         )
-    drawn = np.random.default_rng(seed).permutation(len(known))[:number]
-    return [known[place] for place in np.sort(drawn)]
+    return [known[place] for place in _places(len(known), number, seed)]
+
+
+def draw_stored(store: Store, number: int, seed: int = 0) -> list[Job]:
+    """The jobs of some of all stored runs, drawn at random.
+
+    A run that no job of this version has the key of cannot be made again: its data, its splits or its method's settings
+    are no longer what they were, which is an error.
+    """
+    found: list[Job] = []
+    groups: dict[tuple[str, str, Condition], list[Run]] = {}
+    runs = store.runs()
+    for run in (runs[place] for place in _places(len(runs), number, seed)):
+        groups.setdefault((run.task, run.dataset, run.condition), []).append(run)
+    for (task, dataset, condition), own in groups.items():
+        owner = protocol(task)
+        options = owner.options_of(own)
+        if options is None:
+            where = ", ".join(owner.describe(dataset, condition))
+            raise InvalidInputError(f"what made the runs of {where} is not in the store: give their options as well")
+        jobs = [job for run in own for job in _jobs_of(owner, options, run)]
+        held = store.find([job.key for job in jobs])
+        lost = {(run.method, run.split, run.init) for run in own} - {
+            (job.name, job.seed, job.init) for job in jobs if job.key.digest in held
+        }
+        if lost:
+            method, split, init = sorted(lost)[0]
+            raise InvalidInputError(
+                f"{len(lost)} of {len(own)} runs of {dataset} cannot be made again, such as {method}, split {split}, "
+                f"init {init}: this version has other data, splits or settings under these names"
+            )
+        found += [job for job in jobs if job.key.digest in held]
+    return found
+
+
+def _jobs_of(owner: Protocol, options: Any, run: Run) -> list[Job]:
+    """The job that made a run: its method as it is recommended, or with the run's own settings."""
+    methods = import_module(owner.baselines).REGISTRY
+    made = methods.get(run.method).recommended(run.dataset, run.condition)
+    found = []
+    for case, splits in owner.cases(options):
+        if case.condition == run.condition and run.split in splits:
+            job = Job(owner, case, run.method, made, run.split, splits[run.split], run.init)
+            if job.key.settings != run.settings:
+                job = Job(owner, case, run.method, with_settings(made, run.settings), run.split, job.split, run.init)
+            found.append(job)
+    return found
+
+
+def _places(count: int, number: int, seed: int) -> list[int]:
+    return sorted(np.random.default_rng(seed).permutation(count)[:number].tolist())
 
 
 def compare(jobs: Sequence[Job], store: Store, again: Store) -> list[Check]:
     """What two stores hold of the same jobs."""
     keys = [job.key for job in jobs]
-    return [Check(*both) for both in zip(store.held(keys), again.held(keys), strict=True)]
+    made = store.made(keys)
+    both = zip(keys, store.held(keys), again.held(keys), strict=True)
+    return [Check(stored, other, made.get(key.digest, {})) for key, stored, other in both]

@@ -225,15 +225,19 @@ def test_what_was_chosen_and_what_is_no_better_than_chance_is_said(tmp_path: Pat
     options = node.NodeOptions(targets=(str(path),), splits=2, inits=1, train_per_class=2, validation_per_class=20)
     protocol = node.Node()
     [note] = protocol.notes(options)
-    assert note.startswith("ring: COIN's layers have at most the strength") and "weight decay" in note
+    assert note.startswith("ring: COIN takes one implicit step, which has no limit") and "weight decay" in note
     work = protocol.jobs(options)
 
     def said(right: float) -> list[str]:
-        metrics = {"accuracy": 50.0, "validation_accuracy": right, "layers": 8.0, "strength": 0.5, "weight_decay": 0.01}
+        chosen = {"time": 4.0, "smoothed": 2.0, "weight_decay": 0.01}
+        metrics = {"accuracy": 50.0, "validation_accuracy": right, **chosen}
         runs = [job.key.run(metrics, epochs=1, seconds=1.0, memory_mb=1.0) for job in work]
         return protocol.remarks(work, runs)
 
-    chosen = "ring: COIN chose a total time of 4 (2 of 2 runs) and a weight decay of 0.01 (2 of 2 runs)"
+    chosen = (
+        "ring: COIN chose a total time of 4 (2 of 2 runs); features averaged 2 times (2 of 2 runs); "
+        "a weight decay of 0.01 (2 of 2 runs)"
+    )
     assert said(90.0) == [chosen]
     assert said(35.0)[0] == chosen and "no better than chance (33.3 %)" in said(35.0)[1]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from condiff.errors import InvalidInputError, did_you_mean
@@ -40,6 +41,22 @@ def override(settings: Settings, name: str, text: str) -> Settings:
         names = ", ".join(f"{first}.{field.name}" for field in dataclasses.fields(old))
         raise InvalidInputError(f"{type(settings).__name__}.{first} has settings of its own: {names}")
     return dataclasses.replace(settings, **{first: _like(old, _value(text), f"{type(settings).__name__}.{name}")})
+
+
+def with_settings(method: Settings, settings: Mapping[str, Any]) -> Settings:
+    """A copy of a settings dataclass with all of its fields as they are in these plain values."""
+    assert dataclasses.is_dataclass(method) and not isinstance(method, type)
+    fields = {field.name for field in dataclasses.fields(method)}
+    if fields != set(settings):
+        raise InvalidInputError(f"{type(method).__name__} has no longer the settings {', '.join(sorted(settings))}")
+
+    def value(name: str, new: Any) -> Any:
+        old = getattr(method, name)
+        if dataclasses.is_dataclass(old) and not isinstance(old, type) and isinstance(new, dict):
+            return with_settings(old, new)
+        return tuple(new) if isinstance(new, list) else new
+
+    return dataclasses.replace(method, **{name: value(name, new) for name, new in settings.items()})
 
 
 def _value(text: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,6 +106,10 @@ class Beyond(Protocol):
             else:
                 splits = dict(list(heterophilous.own_splits(target).items())[: options.splits])
             yield Case(load(target).name, condition, _fingerprint(target), target), splits
+
+    def options_of(self, runs: Sequence[Run]) -> BeyondOptions:
+        labels: Any = runs[0].condition.get("labels", "even")
+        return BeyondOptions(targets=(runs[0].dataset,), labels=labels, splits=1 + max(run.split for run in runs))
 
     def notes(self, options: BeyondOptions) -> list[str]:
         """How often neighbours agree, as far as the first split's labels say."""

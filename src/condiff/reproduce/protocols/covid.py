@@ -118,6 +118,13 @@ class Covid(Protocol):
     def cases(self, options: CovidOptions) -> list[tuple[Case, dict[int, None]]]:
         return [(case_of(options.missing, causal=options.causal), dict.fromkeys(mask_seeds(options.splits)))]
 
+    def options_of(self, runs: Sequence[Run]) -> CovidOptions:
+        condition, last = runs[0].condition, max(run.split for run in runs)
+        masks = 1
+        while last not in mask_seeds(masks):
+            masks += 1
+        return CovidOptions(missing=condition.number("missing"), causal=bool(condition["causal"]), splits=masks)
+
     def identity(self, job: Job) -> str:
         return job.case.fingerprint  # the mask is a function of the panel, the rate and the seed
 

@@ -193,6 +193,15 @@ class Node(Protocol):
                 found.setdefault(case_of(target, split), {})[seed] = split
             yield from found.items()
 
+    def options_of(self, runs: Sequence[Run]) -> NodeOptions | None:
+        first, condition = runs[0], runs[0].condition
+        if first.dataset not in SIZES or None in condition.values():
+            return None  # a user's file, or splits from one
+        if condition == _PUBLIC:
+            return NodeOptions(targets=(first.dataset,), split="public")
+        sizes = {name: int(condition.number(name)) for name in ("train_per_class", "validation_per_class")}
+        return NodeOptions(targets=(first.dataset,), splits=1 + max(run.split for run in runs), **sizes)
+
     def dataset(self, case: Case) -> NodeDataset:
         """The graph of a case, with all of its labels."""
         return load(*case.source)
@@ -217,10 +226,14 @@ class Node(Protocol):
                 continue
             certificate = certify(_inputs(dataset)[0].normalised(self_loops="add"))
             if coin.strength is None:
+                limits = (
+                    f"positive up to a strength of {certificate.positivity_limit:.3g}, stable up to "
+                    f"{certificate.stability_limit:.3g}"
+                )
+                how = "takes one implicit step, which has no limit" if coin.layers is None else "is within its limits"
                 found.append(
-                    f"{dataset.name}: COIN's layers have at most the strength {certificate.positivity_limit:.3g} that "
-                    f"keeps outputs positive (stable up to {certificate.stability_limit:.3g}); validation nodes choose "
-                    "its total time and weight decay"
+                    f"{dataset.name}: COIN {how} (explicit layers are {limits}); validation nodes choose the time of "
+                    "the diffusion, the weight decay, and whether features are averaged over neighbours first"
                 )
             elif (problem := certificate.problem(coin.strength)) is not None:
                 warnings.warn(f"{dataset.name}: {problem}", StepSizeWarning, stacklevel=2)
@@ -285,13 +298,14 @@ def _as_reported(row: Row) -> Row:
 
 def _chosen(runs: Sequence[Run]) -> str:
     """Which settings runs chose, and how often each."""
-    total = Counter(f"{run.metrics['layers'] * run.metrics['strength']:.3g}" for run in runs)
-    decay = Counter(f"{run.metrics['weight_decay']:.3g}" for run in runs)
-    texts = (
-        f"{name} {', '.join(f'{value} ({number} of {len(runs)} runs)' for value, number in counts.most_common())}"
-        for name, counts in (("a total time of", total), ("a weight decay of", decay))
-    )
-    return " and ".join(texts)
+    names = {"time": "a total time of", "smoothed": "features averaged", "weight_decay": "a weight decay of"}
+    texts = []
+    for name, words in names.items():
+        counts = Counter(f"{run.metrics[name]:.3g}" for run in runs if name in run.metrics)
+        times = " times" if name == "smoothed" else ""
+        shown = ", ".join(f"{value}{times} ({number} of {len(runs)} runs)" for value, number in counts.most_common())
+        texts += [f"{words} {shown}"] if shown else []
+    return "; ".join(texts)
 
 
 def _at_chance(own: Sequence[tuple[Job, Run]], labels: NDArray[np.int64]) -> tuple[float, float] | None:

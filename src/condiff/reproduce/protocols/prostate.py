@@ -139,6 +139,9 @@ class Prostate(Protocol):
     def cases(self, options: ProstateOptions) -> list[tuple[Case, dict[int, Split]]]:
         return [(case_of(), splits(options.splits))]
 
+    def options_of(self, runs: Sequence[Run]) -> ProstateOptions:
+        return ProstateOptions(splits=1 + max(run.split for run in runs))
+
     def problem(self, case: Case, seed: int, split: Split) -> TabularProblem:
         return problem(load(), split, pathways())
 

@@ -198,6 +198,10 @@ class Tables(Protocol):
             raise InvalidInputError("no table is left to run: name others with --tables, --half, --target or --budget")
         return found
 
+    def options_of(self, runs: Sequence[Run]) -> TablesOptions:
+        budget, draws = budget_text(runs[0].condition), 1 + max(run.split for run in runs)
+        return TablesOptions(tables=runs[0].dataset, budget=budget, draws=draws)
+
     def jobs(self, options: TablesOptions) -> list[Job]:
         """Draw by draw, so that what is there after a while is a comparison over all tables."""
         return sorted(super().jobs(options), key=lambda job: job.seed)

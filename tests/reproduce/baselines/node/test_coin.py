@@ -5,10 +5,8 @@ import pytest
 import torch
 
 from condiff.diffusion import certify
-from condiff.errors import InvalidInputError
 from condiff.graph import Graph
-from condiff.reproduce.baselines.node import coin
-from condiff.reproduce.baselines.node.coin import COIN, CertifiedCOIN, ChosenCOIN
+from condiff.reproduce.baselines.node.coin import COIN, CertifiedCOIN
 from condiff.reproduce.baselines.node.problem import NodeProblem
 from condiff.training.settings import NODE
 
@@ -89,44 +87,3 @@ def test_the_same_seed_gives_the_same_bytes(tiny_problem):
     one, two, other = (COIN(training=QUICK).solve(tiny_problem, seed).scores for seed in (5, 5, 6))
     assert one.numpy().tobytes() == two.numpy().tobytes()
     assert one.numpy().tobytes() != other.numpy().tobytes()
-
-
-def test_other_graphs_get_settings_of_their_own(tiny_problem):
-    assert isinstance(COIN.recommended("cora"), COIN)
-    method = dataclasses.replace(COIN.recommended("rings"), training=QUICK)
-    operator = tiny_problem.graph.normalised(self_loops="add").laplacian()
-    limit = certify(operator).positivity_limit
-    tried = method.diffusions(operator)
-    assert [round(layers * strength, 6) for layers, strength in tried] == [4.0, 2.0, 8.0]
-    assert all(strength <= limit * (1 + 1e-6) for _, strength in tried)
-    outcome = method.solve(tiny_problem, 0)
-    chosen = dict(outcome.chosen)
-    assert chosen.pop("weight_decay") in (5e-4, 0.01)
-    assert (chosen["layers"], chosen["strength"]) in tried
-    assert torch.equal(outcome.scores, method.solve(tiny_problem, 0).scores)
-    # What was chosen, asked for by name, gives the same answers.
-    given = ChosenCOIN(chosen["layers"], chosen["strength"], outcome.chosen["weight_decay"], training=QUICK)
-    assert torch.equal(outcome.scores, given.solve(tiny_problem, 0).scores)
-
-
-def test_without_room_for_rows_every_layer_is_taken(tiny_problem, monkeypatch):
-    method = ChosenCOIN(layers=4, weight_decay=5e-4, dropout=0.0, training=QUICK)
-    scores = method.solve(tiny_problem, 0).scores
-    monkeypatch.setattr(coin, "LARGEST_ROWS", 0)
-    torch.testing.assert_close(method.solve(tiny_problem, 0).scores, scores, rtol=0, atol=1e-4)
-    probabilities = scores.exp()
-    torch.testing.assert_close(probabilities.sum(1), torch.ones(tiny_problem.n_nodes))
-    known = tiny_problem.labels >= 0
-    assert (scores.argmax(1)[known] == tiny_problem.labels[known]).all()
-
-
-def test_what_is_given_is_not_chosen(tiny_problem):
-    operator = tiny_problem.graph.normalised(self_loops="add").laplacian()
-    assert ChosenCOIN(layers=3).diffusions(operator) == [(3, pytest.approx(certify(operator).positivity_limit))]
-    assert ChosenCOIN(strength=0.5).diffusions(operator) == [(8, 0.5), (4, 0.5), (16, 0.5)]
-
-
-@pytest.mark.parametrize("settings", [{"hidden": 0}, {"layers": 0}, {"strength": "much"}, {"weight_decay": -1.0}])
-def test_settings_that_mean_nothing_are_refused(settings):
-    with pytest.raises(InvalidInputError, match="must be"):
-        ChosenCOIN(**settings)

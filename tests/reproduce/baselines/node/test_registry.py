@@ -14,7 +14,8 @@ import torch
 from condiff.errors import InvalidInputError
 from condiff.graph import Graph
 from condiff.reproduce.baselines.node import METHODS, method
-from condiff.reproduce.baselines.node.coin import COIN, ChosenCOIN
+from condiff.reproduce.baselines.node.coin import COIN
+from condiff.reproduce.baselines.node.coin_chosen import ChosenCOIN
 from condiff.reproduce.baselines.node.method import NodeMethod
 from condiff.reproduce.baselines.node.problem import NodeProblem
 
