@@ -55,6 +55,10 @@ class ChanceWarning(UserWarning):
     """Held-out labels are answered no better than by a guess."""
 
 
+class HomophilyWarning(UserWarning):
+    """Neighbours of a given graph agree no more than by chance, and nothing was diffused along its edges."""
+
+
 class UnlabelledComponentWarning(UserWarning):
     """Some points cannot be reached from any label through the graph."""
 

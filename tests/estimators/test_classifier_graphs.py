@@ -12,7 +12,14 @@ from tests.estimators.problems import FAST, blobs, hide, two_rings
 
 from condiff import COINClassifier
 from condiff.diffusion import SOLVERS
-from condiff.errors import ChanceWarning, InvalidInputError, StepSizeError, StepSizeWarning, UnlabelledComponentWarning
+from condiff.errors import (
+    ChanceWarning,
+    HomophilyWarning,
+    InvalidInputError,
+    StepSizeError,
+    StepSizeWarning,
+    UnlabelledComponentWarning,
+)
 
 # ---- graphs --------------------------------------------------------------------------------------------------------
 
@@ -132,8 +139,21 @@ def test_held_out_labels_choose_the_time_on_a_given_graph() -> None:
     X, y, _ = blobs(centers=3, spread=0.5)
     ring = np.roll(np.eye(len(y))[np.random.default_rng(0).permutation(len(y))], 1, axis=1)
     random = ((ring + ring.T) > 0) & ~np.eye(len(y), dtype=bool)
-    model = COINClassifier().fit(X, np.where(np.arange(len(y)) % 2, y, -1), adjacency=random * 1.0)
-    assert model.diffusion_time_ <= 2.0 and (model.transduction_ == y).mean() > 0.9
+    with pytest.warns(HomophilyWarning, match=r"19% of 21 labelled edges join equals \(34% by chance\)"):
+        model = COINClassifier().fit(X, np.where(np.arange(len(y)) % 2, y, -1), adjacency=random * 1.0)
+    assert model.diffusion_time_ == 0.0 and (model.transduction_ == y).mean() > 0.9
+    assert model.homophily_.is_absent and str(model.homophily_) in str(model.choice_)
+
+
+def test_where_no_label_can_be_held_out_labelled_edges_say_whether_to_diffuse() -> None:
+    X, y, _ = blobs(centers=2, spread=0.5)
+    labels = np.where(np.arange(len(y)) % 5 == 0, y, -1)
+    different = (y[:, None] != y).astype(float)
+    with pytest.warns(HomophilyWarning):
+        model = COINClassifier(folds=0).fit(X, labels, adjacency=different)
+    assert model.layers_ == 0 and model.homophily_.agreeing == 0.0
+    alike = COINClassifier(folds=0).fit(X, labels, adjacency=(y[:, None] == y).astype(float))
+    assert alike.layers_ > 0 and alike.homophily_.adjusted == 1.0
 
 
 # ---- the diffusion -------------------------------------------------------------------------------------------------
@@ -164,15 +184,17 @@ def test_automatic_diffusion_is_shorter_where_there_are_more_labels() -> None:
     assert all_of_them.diffusion_time_ < few.diffusion_time_
 
 
-def test_held_out_labels_shorten_a_diffusion_that_misleads() -> None:
+def test_nothing_is_diffused_along_a_graph_that_misleads() -> None:
     X, y, labels = blobs(120, per_class=30)
     edges = np.triu(np.random.default_rng(0).random((120, 120)) < 0.08, 1).astype(float)
     misleading = edges + edges.T  # at random
-    given = {folds: COINClassifier(graph="precomputed", folds=folds) for folds in (0, 5)}
-    for model in given.values():
-        model.fit(X, labels, adjacency=misleading)
-    assert given[5].diffusion_time_ < given[0].diffusion_time_
-    assert (given[5].transduction_ == y).mean() >= (given[0].transduction_ == y).mean()
+    # With folds their labels say so, without them the labelled edges.
+    for folds in (0, 5):
+        with pytest.warns(HomophilyWarning, match="36% of 301"):
+            model = COINClassifier(graph="precomputed", folds=folds).fit(X, labels, adjacency=misleading)
+        assert model.diffusion_time_ == 0.0
+    far = COINClassifier(graph="precomputed", layers=20).fit(X, labels, adjacency=misleading)
+    assert (model.transduction_ == y).mean() >= (far.transduction_ == y).mean()
     # A graph that joins like with like is used as far as it goes, and layers that were asked for are left.
     near = {folds: COINClassifier(base="residual", folds=folds).fit(X, labels) for folds in (0, 5)}
     assert near[5].diffusion_time_ == near[0].diffusion_time_ > 0

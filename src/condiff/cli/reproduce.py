@@ -314,7 +314,7 @@ def _show(checks: list[Check]) -> None:
         console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     for check in checks:
-        if not check.rounded:
+        if not check.rounded and not check.hidden:
             say(f"{_place(check.stored)}: {_changes(check)}")
     say(_counts(f"{len(checks)} runs made again", checks))
     made_by = dict.fromkeys(check.processor for check in checks)
@@ -330,11 +330,13 @@ def _show(checks: list[Check]) -> None:
 def _counts(what: str, checks: list[Check]) -> str:
     equal = sum(check.equal for check in checks)
     rounded = [check for check in checks if check.rounded and not check.equal]
-    different = [check for check in checks if not check.rounded]
+    hidden = [check for check in checks if check.hidden and not check.rounded]
+    different = [check for check in checks if not check.rounded and not check.hidden]
     same = "1 is" if equal == 1 else f"{equal} are"
     return (
         f"{what}: {same} the same to the last digit"
-        f"{_most('the same up to rounding', rounded)}{_most('different', different)}"
+        f"{_most('the same up to rounding', rounded)}"
+        f"{_most('different in no digit that tables show', hidden)}{_most('different', different)}"
     )
 
 

@@ -24,7 +24,7 @@ from condiff.bases.classical import Inputs, Labelled
 from condiff.diffusion import SOLVERS, Certificate, Diffusion, certify, diffusion_time
 from condiff.diffusion.stability import max_diagonal
 from condiff.encoders.table import encoder_of, is_table
-from condiff.errors import InvalidInputError, StepSizeWarning, UnlabelledComponentWarning
+from condiff.errors import HomophilyWarning, InvalidInputError, StepSizeWarning, UnlabelledComponentWarning
 from condiff.estimators.blended import STEPS, Diffused, decide, fit_any, fit_blend, fit_for_rehearsal
 from condiff.estimators.choice import BLEND, NETWORK, Candidate, Choice, Joined
 from condiff.estimators.domain import Domain, follow
@@ -36,6 +36,7 @@ from condiff.estimators.rehearsal import FEWEST_TESTED, STAGE, can_rehearse, con
 from condiff.estimators.saving import SaveableCOIN
 from condiff.graph import Graph, Laplacian
 from condiff.graph.coarse import Coarse
+from condiff.graph.homophily import Homophily
 from condiff.graph.ordering import locality_order
 from condiff.model import COIN
 from condiff.training import ClassBalance, Problem, Training, fit
@@ -390,6 +391,8 @@ class BaseCOIN(SaveableCOIN):
                 answers, at_folds = self._fit_networks(items, held_out, n_outputs, item_losses)
             base, output = self._diffuse()
             joined: Joined = "given" if self._domain.bandwidth is None else "near"
+            agreement = self._agreement(items) if self._graph_is_given else None
+            found = f"{found}; {agreement}" if found and agreement else found
             self.choice_ = Choice(NETWORK, Candidate(joined, self.layers_), found)
         else:
             finished, answers, at_folds = found.finished, found.answers, found.at_folds
@@ -450,7 +453,17 @@ class BaseCOIN(SaveableCOIN):
                     chosen, answers, losses, without = shorter, tried, losses - gains, networks
                 elif gains.mean() <= 0 and not self._graph_is_given:
                     break  # a still shorter one would not help either
+        if self.layers == "auto" and len(item) < _FEWEST_TO_CHOOSE and self._disagree(items):
+            # No label could be held out to ask, but the labelled edges answer.
+            chosen = self._diffusion(0, float(longest.strength))
         networks, _ = train(chosen, used=np.ones((self.n_inits, len(items.nodes)), bool))
+        if self.layers == "auto" and self._graph_is_given and not chosen.layers:
+            warnings.warn(
+                f"neighbours of the given graph tell less than the columns do ({self._agreement(items)}): the base "
+                "answers alone, and nothing is diffused",
+                HomophilyWarning,
+                stacklevel=6,
+            )
         if points is not None:
             share = chosen.layers / longest.layers
             longest = self._longest_diffusion(items, n_outputs, self._domain.graph)
@@ -541,6 +554,15 @@ class BaseCOIN(SaveableCOIN):
     def _penalties(self, items: Items, weights: torch.Tensor) -> Sequence[ClassBalance | None]:
         """What is added to the loss of each network, from the weights, (networks, items)."""
         return [None] * len(weights)
+
+    def _agreement(self, items: Items) -> Homophily | None:
+        """How often labelled neighbours agree; None where targets are no classes."""
+        return None
+
+    def _disagree(self, items: Items) -> bool:
+        """Whether labelled neighbours of a given graph agree no more often than by chance."""
+        agreement = self._agreement(items) if self._graph_is_given else None
+        return agreement is not None and agreement.is_absent
 
     def _why_networks(self, items: Items) -> str | None:
         """Why the residual network is the base, as far as that can be said before anything was fitted."""

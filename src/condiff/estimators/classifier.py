@@ -34,6 +34,7 @@ from condiff.estimators.inputs import (
     without,
 )
 from condiff.estimators.scope import out_of_scope
+from condiff.graph.homophily import Homophily, homophily
 from condiff.model import Head
 from condiff.training import ClassBalance
 from condiff.uncertainty import Inspection, LabelIssue
@@ -135,6 +136,8 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         Points that no label reaches through the graph; the base network answers them alone.
     choice_ : Choice
         The base and the diffusion that were taken, and why; ``print`` it for one line.
+    homophily_ : Homophily
+        How often edges between labelled points join equals, and how often they would by chance.
     layers_, strength_, diffusion_time_ : int, float, float
         The diffusion that was used; the time is their product.
     doubted_ : ndarray of bool, shape (n_samples,)
@@ -502,6 +505,19 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         if coverage is None:
             return self.probabilities_of(self._priced(self.record_.output[nodes]))
         return class_sets(self, Asked.of_nodes(self, nodes), coverage, **how)
+
+    @property
+    def homophily_(self) -> Homophily:
+        """How often edges between labelled nodes join equals, and how often they would by chance."""
+        record = self.record_
+        return self._agreement(Items(record.nodes, record.targets, record.weights))
+
+    def _agreement(self, items: Items) -> Homophily:
+        graph = self._domain.graph
+        labels = np.full(graph.n_nodes, UNLABELLED, np.int64)
+        order = np.argsort(items.weights, kind="stable")  # of several classes of a node the heaviest is its label
+        labels[items.nodes[order]] = items.targets[order]
+        return homophily(graph.weights, labels, len(self.classes_))
 
     def _penalties(self, items: Items, weights: torch.Tensor) -> Sequence[ClassBalance | None]:
         """Outputs whose mean strays from the smoothed proportions of the labels that each network sees."""

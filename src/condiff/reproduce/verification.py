@@ -11,6 +11,7 @@ import numpy as np
 
 from condiff.errors import InvalidInputError
 from condiff.reproduce.baselines.override import with_settings
+from condiff.reproduce.metrics import METRICS, metric
 from condiff.reproduce.protocol import Job, Protocol
 from condiff.reproduce.protocols import protocol
 from condiff.reproduce.provenance import processor
@@ -58,9 +59,23 @@ class Check:
         return self.processor not in ("", processor())
 
     @property
+    def hidden(self) -> bool:
+        """Whether no digit that a table shows differs."""
+        before, after = self.stored.metrics, self.again.metrics
+        shown = [name for name in before if name in METRICS]
+        if before.keys() != after.keys() or not shown:
+            return self.rounded
+        return all(
+            abs(before[name] - after[name]) < 0.5 * 10.0 ** -metric(name, self.stored.task).decimals for name in shown
+        )
+
+    @property
     def wrong(self) -> bool:
-        """Whether it differs and no other processor explains it."""
-        return not self.rounded and not self.elsewhere
+        """Whether it differs and no other processor explains it.
+
+        Where the processor was not recorded it may have been another one: only what a table would show counts then.
+        """
+        return not (self.rounded or self.elsewhere or (not self.processor and self.hidden))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""

@@ -48,8 +48,6 @@ EPISODES, SECONDS, VALIDATION = "training_episodes", "training_seconds", "valida
 # The paper's names of its backbones, which are the groups of its table.
 _BACKBONES = {"resnet18": "ResNet-18", "wrn28_10": "WRN"}
 _PAPERS = Sizes()
-# The sizes of tasks: the options that ask for them, and their names in the condition.
-_SIZES = {"shot": "shots", "ways": "ways", "queries": "queries"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,11 +174,16 @@ class FewShot(Protocol):
         condition = runs[0].condition
         if condition["episodic"] or condition.get("concentration") not in (None, CONCENTRATION):
             return None  # what such methods were trained on is not in the run
-        sizes = {name: int(condition.number(where)) for name, where in _SIZES.items()}
-        unbalanced = condition.get("concentration") is not None
-        tasks = BLOCK + max(run.split for run in runs)
-        backbone = str(condition["backbone"])
-        return FewShotOptions(dataset=runs[0].dataset, backbone=backbone, tasks=tasks, unbalanced=unbalanced, **sizes)
+        shot, ways, queries = (int(condition.number(name)) for name in ("shots", "ways", "queries"))
+        return FewShotOptions(
+            dataset=runs[0].dataset,
+            backbone=str(condition["backbone"]),
+            shot=shot,
+            ways=ways,
+            queries=queries,
+            tasks=BLOCK + max(run.split for run in runs),
+            unbalanced=condition.get("concentration") is not None,
+        )
 
     def problem(self, case: Case, seed: int, split: Episodes) -> Any:
         return problems(load(case.source), split)

@@ -199,8 +199,12 @@ class Node(Protocol):
             return None  # a user's file, or splits from one
         if condition == _PUBLIC:
             return NodeOptions(targets=(first.dataset,), split="public")
-        sizes = {name: int(condition.number(name)) for name in ("train_per_class", "validation_per_class")}
-        return NodeOptions(targets=(first.dataset,), splits=1 + max(run.split for run in runs), **sizes)
+        return NodeOptions(
+            targets=(first.dataset,),
+            splits=1 + max(run.split for run in runs),
+            train_per_class=int(condition.number("train_per_class")),
+            validation_per_class=int(condition.number("validation_per_class")),
+        )
 
     def dataset(self, case: Case) -> NodeDataset:
         """The graph of a case, with all of its labels."""

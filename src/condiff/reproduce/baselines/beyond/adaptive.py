@@ -4,55 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import numpy as np
 import scipy.sparse as sp
 import torch
 
+from condiff.graph.homophily import Homophily
+from condiff.graph.homophily import homophily as measured
 from condiff.reproduce.baselines.beyond.resolvent import ResolventCOIN
 from condiff.reproduce.baselines.node.method import NodeMethod, Outcome
 from condiff.reproduce.baselines.node.mlp import MLP
 from condiff.reproduce.baselines.node.problem import NodeProblem
 
 
-@dataclass(frozen=True)
-class Homophily:
-    """How often neighbours agree, as far as labels are known.
-
-    Attributes
-    ----------
-    edges
-        Edges between two labelled nodes.
-    agreeing
-        The share of them whose ends have the same class; NaN without such edges.
-    by_chance
-        What that share would be if edges did not care about classes.
-    """
-
-    edges: int
-    agreeing: float
-    by_chance: float
-
-    @property
-    def adjusted(self) -> float:
-        """0 where edges do not care about classes, 1 where they join none but equals; NaN where nothing is known."""
-        return (self.agreeing - self.by_chance) / (1 - self.by_chance) if self.by_chance < 1 else float("nan")
-
-    def __str__(self) -> str:
-        if not self.edges:
-            return "no edge joins two labelled nodes"
-        return f"{self.agreeing:.0%} of {self.edges} labelled edges join equals ({self.by_chance:.0%} by chance)"
-
-
 def homophily(problem: NodeProblem) -> Homophily:
-    """Measure agreement along the edges between training and validation nodes."""
-    labels = problem.labels.numpy()
-    rows, columns = sp.triu(problem.graph.weights, 1).nonzero()
-    known = (labels[rows] >= 0) & (labels[columns] >= 0)
-    ends = np.stack([labels[rows[known]], labels[columns[known]]])
-    if not known.any():
-        return Homophily(0, float("nan"), 0.0)
-    shares = np.bincount(ends.ravel(), minlength=problem.n_classes) / ends.size
-    return Homophily(int(known.sum()), float((ends[0] == ends[1]).mean()), float((shares**2).sum()))
+    """Agreement along the edges between training and validation nodes."""
+    return measured(problem.graph.weights, problem.labels.numpy(), problem.n_classes)
 
 
 @dataclass(frozen=True)
