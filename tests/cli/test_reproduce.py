@@ -133,3 +133,26 @@ def test_stored_runs_are_made_again_and_compared(condiff, village, tmp_path):
         "village, train_per_class 3, validation_per_class 4, COIN, split 1, init 0: accuracy 12.5 is now" in changed.out
     )
     assert "2 runs made again: 1 is the same to the last digit, 1 different (" in changed.out
+
+
+def test_a_folder_is_verified_without_saying_what_is_in_it(condiff, tmp_path, data_root):
+    command = ("reproduce", "node", "cora", "--method", "LabelSpreading,LabelPropagation", "--splits", 2, "--inits", 1)
+    options = ("--jobs", 1, "--no-pictures", "--set", "LabelSpreading.alpha=0.5")
+    assert condiff(*command, *options, "--out", tmp_path).code == 0
+    with sqlite3.connect(tmp_path / "runs.sqlite") as store:
+        store.execute("UPDATE runs SET metrics = json_set(metrics, '$.accuracy', 12.5) WHERE split = 1")
+        store.execute("UPDATE makers SET made = json_set(made, '$.processor', 'an abacus')")
+    store.close()
+    elsewhere = condiff("reproduce", "--verify", 4, "--jobs=1", "--out", tmp_path)
+    assert elsewhere.code == 0
+    assert "made on an abacus: 2 are the same to the last digit, 2 different (" in elsewhere.out
+    assert "Another processor rounds differently" in elsewhere.out
+    with sqlite3.connect(tmp_path / "runs.sqlite") as store:
+        store.execute("UPDATE runs SET key = key || 'x'")
+    store.close()
+    condiff("reproduce", "--verify", 3, "--out", tmp_path).assert_failed("cannot be made again", "cora")
+
+
+def test_runs_of_a_file_need_its_name(condiff, village, tmp_path):
+    assert condiff("reproduce", village, "--splits", 1, "--inits", 1, *QUICK, "--out", tmp_path).code == 0
+    condiff("reproduce", "--verify", 1, "--out", tmp_path).assert_failed("give their options as well")

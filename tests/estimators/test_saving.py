@@ -333,7 +333,7 @@ def test_a_model_of_sparse_rows_comes_back(tmp_path: Path) -> None:
 def test_a_model_of_a_given_graph_comes_back(tmp_path: Path, own: bool) -> None:
     X, labels = points()
     ring = np.roll(np.eye(60), 1, axis=1) + np.roll(np.eye(60), -1, axis=1)
-    model = COINClassifier(**FAST, graph="precomputed")
+    model = COINClassifier(**FAST, graph="precomputed", layers=4)
     rows = X if own else ring
     model.fit(rows, labels, adjacency=ring if own else None)
     model.save(tmp_path / "model")

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from condiff.reproduce.provenance import processor
 from condiff.reproduce.runs import Run
 from condiff.reproduce.verification import Check
 
@@ -31,3 +32,18 @@ def test_a_difference_is_told_from_rounding(metrics: dict[str, float], epochs: i
 def test_other_epochs_with_the_same_figures_are_no_difference_to_a_reader() -> None:
     check = Check(RUN, replace(RUN, epochs=13))
     assert (check.equal, check.rounded, check.difference) == (False, True, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("made", "accuracy", "wrong"),
+    [
+        ({"processor": processor()}, 80.01, True),
+        ({"processor": "an abacus"}, 75.0, False),
+        ({}, 80.01, False),
+        ({}, 80.1, True),
+    ],
+)
+def test_another_processor_may_explain_a_difference(made: dict[str, str], accuracy: float, wrong: bool) -> None:
+    check = Check(RUN, replace(RUN, metrics={"accuracy": accuracy}), made)
+    assert not check.rounded
+    assert check.wrong is wrong
