@@ -5,8 +5,9 @@
 Graphs are drawn from a stochastic block model with heavy-tailed degrees: classes of uneven sizes, each of several
 communities; nodes differ in how far their links keep to their class, and some have another class than their links and
 features say. They are as dense as shops' graphs of what is bought together, as sparse as citations, with words or dense
-features that tell much or little. What ``condiff reproduce node GRAPH`` does by itself was chosen on graphs like
-those of ``CHOSEN``, and on real ones at splits that no table has; ``UNSEEN`` was first run after that. Every run is one line of runs.jsonl, and a command that was stopped goes on where it was.
+features that tell much or little. What ``condiff reproduce node GRAPH`` does by itself was chosen on graphs like those
+of ``CHOSEN``, and on real ones at splits that no table has; ``UNSEEN`` was first run after that. Every run is one line
+of runs.jsonl, and a command that was stopped goes on where it was.
 """
 
 from __future__ import annotations

@@ -345,7 +345,8 @@ shown = [row for row in node if row.method in ("MLP", "GCN", "APPNP", "GRAND", "
 update("README.md", {"demo table": demo_markdown(demo), "node table": markdown(shown)})
 update("docs/citation-graphs.md", {"node table": markdown(node), "node methods": methods_markdown(node_methods)})
 reported = reported_markdown(node, rows_of("node-public"), "cora")
-update("docs/citation-graphs.md", {"reported table": reported})
+own_graphs = Path("results/own-graphs/README.md").read_text().split("\n\n")[0]
+update("docs/citation-graphs.md", {"reported table": reported, "own graphs table": own_graphs})
 beyond = rows_of("beyond")
 update(
     "docs/beyond.md",

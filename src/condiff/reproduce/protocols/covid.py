@@ -38,6 +38,10 @@ _FORECASTS = ("LastValue", "GCN", "COIN")
 _SEED_OF_SEEDS = 42
 
 
+# Masks among which a stored run's is looked for.
+_MOST_MASKS = 2**14
+
+
 def mask_seeds(count: int = MASKS) -> list[int]:
     """Seeds of masks; the first ten are those of the paper's authors, so that the very same entries are hidden."""
     if count < 1:
@@ -119,10 +123,9 @@ class Covid(Protocol):
         return [(case_of(options.missing, causal=options.causal), dict.fromkeys(mask_seeds(options.splits)))]
 
     def options_of(self, runs: Sequence[Run]) -> CovidOptions:
-        condition, last = runs[0].condition, max(run.split for run in runs)
-        masks = 1
-        while last not in mask_seeds(masks):
-            masks += 1
+        condition, wanted, masks = runs[0].condition, {run.split for run in runs}, 1
+        while not wanted <= set(mask_seeds(masks)) and masks < _MOST_MASKS:
+            masks *= 2
         return CovidOptions(missing=condition.number("missing"), causal=bool(condition["causal"]), splits=masks)
 
     def identity(self, job: Job) -> str:
