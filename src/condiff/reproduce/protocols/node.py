@@ -20,6 +20,7 @@ from condiff.errors import InvalidInputError, StepSizeWarning
 from condiff.graph import Graph
 from condiff.readers.node import NodeDataset, largest_component
 from condiff.reproduce import figures
+from condiff.reproduce.baselines.node.coin_chosen import ChosenCOIN
 from condiff.reproduce.baselines.node.method import Outcome
 from condiff.reproduce.baselines.node.problem import NodeProblem
 from condiff.reproduce.datasets.graphs import load_graph
@@ -226,21 +227,25 @@ class Node(Protocol):
         for target in options.targets:
             dataset = load(target)
             coin: Any = self.methods(Case(dataset.name), options).get("COIN")
-            if coin is None or (target in SIZES and not options.changes):
+            if coin is None:
                 continue
             certificate = certify(_inputs(dataset)[0].normalised(self_loops="add"))
-            if coin.strength is None:
+            strength = coin.asked if isinstance(coin, ChosenCOIN) else coin.strength
+            problem = None if strength is None else certificate.problem(strength)
+            if problem is not None and target in SIZES and not options.changes:
+                found.append(f"{dataset.name}: the paper's {problem}")
+            elif problem is not None:
+                warnings.warn(f"{dataset.name}: {problem}", StepSizeWarning, stacklevel=2)
+            elif strength is None:
                 limits = (
                     f"positive up to a strength of {certificate.positivity_limit:.3g}, stable up to "
                     f"{certificate.stability_limit:.3g}"
                 )
-                how = "takes one implicit step, which has no limit" if coin.layers is None else "is within its limits"
+                how = "'s layers are within them" if coin.explicit else " takes one implicit step, which has no limit"
                 found.append(
-                    f"{dataset.name}: COIN {how} (explicit layers are {limits}); validation nodes choose the time of "
+                    f"{dataset.name}: COIN{how} (explicit layers are {limits}); validation nodes choose the time of "
                     "the diffusion, the weight decay, and whether features are averaged over neighbours first"
                 )
-            elif (problem := certificate.problem(coin.strength)) is not None:
-                warnings.warn(f"{dataset.name}: {problem}", StepSizeWarning, stacklevel=2)
         return found
 
     def remarks(self, jobs: Sequence[Job], runs: Sequence[Run]) -> list[str]:

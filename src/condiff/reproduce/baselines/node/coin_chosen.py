@@ -89,6 +89,11 @@ class ChosenCOIN(NodeMethod):
             raise InvalidInputError("time must be left out where layers and strength are given: it is their product")
 
     @property
+    def asked(self) -> float | None:
+        """The strength of a layer that was asked for, by itself or by a time and a number of layers."""
+        return self.time / self.layers if self.time is not None and self.layers is not None else self.strength
+
+    @property
     def explicit(self) -> bool:
         """Whether explicit layers were asked for, which have a step-size limit."""
         return self.layers is not None or self.strength is not None
@@ -99,8 +104,7 @@ class ChosenCOIN(NodeMethod):
             return list(TIMES if self.time is None else (self.time,))
         limit = 1.0 / (max_diagonal(problem.graph.normalised(self_loops="add").laplacian()) or 1.0)
         if self.layers is not None:
-            strength = self.strength if self.time is None else self.time / self.layers
-            return [Diffusion(self.layers, limit if strength is None else strength)]
+            return [Diffusion(self.layers, limit if self.asked is None else self.asked)]
         assert self.strength is not None
         times = EXPLICIT_TIMES if self.time is None else (self.time,)
         return [Diffusion(max(1, round(each / self.strength)), self.strength) for each in times]
@@ -258,7 +262,9 @@ class _Inputs:
 
     def mapped(self, weight: Tensor) -> Tensor:
         """The features times a matrix of weights."""
-        found = self.scale * (self.x @ weight - self.centre @ weight)
+        # Columns first: BLAS is several times slower on a result of few columns than on one of few rows.
+        product = self.x @ weight if isinstance(self.x, SparseMatrix) else (weight.mT @ self.x.mT).mT
+        found = self.scale * (product - self.centre @ weight)
         for _ in range(self.times):
             found = self.mean @ found
         return found
@@ -273,13 +279,22 @@ class _Network(NodeNetwork):
         self.rows = PerPart(flow.rows) if flow.rows is not None else None
         self.weight = nn.Parameter(torch.zeros(problem.n_features, problem.n_classes))
         self.bias = nn.Parameter(torch.zeros(problem.n_classes))
+        self._validated: Tensor | None = None
 
     def base(self) -> Tensor:
         """Probabilities of every node before the diffusion."""
         return torch.softmax(self.inputs.mapped(self.weight) + self.bias, dim=-1)
 
     def at(self, nodes: Tensor) -> Tensor:
-        return self()[nodes] if self.rows is None else _log(self.rows.of(nodes) @ self.base())
+        if self.rows is None:
+            return self()[nodes]
+        # There is no dropout: what an epoch is validated with, the next is trained with, and it is made once.
+        if self.training:
+            u, self._validated = self.base() if self._validated is None else self._validated, None
+        else:
+            with torch.enable_grad():
+                u = self._validated = self.base()
+        return _log((u.mT @ self.rows.of(nodes).mT).mT)
 
     def forward(self) -> Tensor:
         found: Tensor = _Flowing.apply(self.base(), self.flow)  # type: ignore[no-untyped-call]
