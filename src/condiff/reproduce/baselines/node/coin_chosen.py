@@ -287,7 +287,7 @@ class _Network(NodeNetwork):
 
     def at(self, nodes: Tensor) -> Tensor:
         if self.rows is None:
-            return self()[nodes]
+            return self()[nodes]  # type: ignore[no-any-return]
         # There is no dropout: what an epoch is validated with, the next is trained with, and it is made once.
         if self.training:
             u, self._validated = self.base() if self._validated is None else self._validated, None
