@@ -221,7 +221,8 @@ def run(protocol: Protocol, options: Options, running: Running) -> None:
         held = store.find(keys)
         protocol.prepare([job for job in jobs if job.key.digest not in held], pool, note)
         ahead = 64 if running.cluster is None else AHEAD
-        follow(sweep(jobs, store, pool, made, ahead=ahead), len(jobs), protocol.metrics)
+        made_runs = sweep(jobs, store, pool, made, ahead=ahead, batches=protocol.batches)
+        follow(made_runs, len(jobs), protocol.metrics)
         runs, everything, makers = store.held(keys), store.runs(protocol.name), store.makers(protocol.name)
     rows, all_rows = headline(runs, protocol.metrics), headline(everything, protocol.metrics)
     texts = protocol.texts(everything)

@@ -73,6 +73,13 @@ def product(operator: SparseLaplacian, u: Tensor) -> Tensor:
     return _layers(operator, u, operator.degree, -1.0, 1)
 
 
+def combination(operator: SparseLaplacian, u: Tensor, kept: Tensor, scale: float) -> Tensor:
+    """``kept * u + scale * W u`` for a matrix ``u``, with one number of ``kept`` for each node."""
+    if multiplies_compiled(operator, u):
+        return _layers(operator, u, kept, scale, 1)
+    return kept[:, None] * u + scale * operator.pattern.product(operator.weights.detach(), u)
+
+
 def _layers(operator: SparseLaplacian, u: Tensor, kept: Tensor, strength: float, layers: int) -> Tensor:
     """``kept * u + strength * W u``, so many times."""
     u, factors = u.detach(), kept.numpy()

@@ -107,6 +107,17 @@ def plus_scaled(context: Any, vector: Any, scale: Any, other: Any) -> Any:
 
 
 @intrinsic
+def plus_product(context: Any, vector: Any, left: Any, right: Any) -> Any:
+    """``vector + left * right``, number by number, each rounded once."""
+
+    def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        vector, left, right = arguments
+        return _fma(builder, left, right, vector)
+
+    return vector(vector, vector, vector), generate
+
+
+@intrinsic
 def relu(context: Any, row: Any) -> Any:
     """The row where it is positive, zero elsewhere."""
 

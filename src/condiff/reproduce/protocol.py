@@ -159,9 +159,15 @@ class Protocol(ABC):
 
     def solve(self, job: Job, problem: Any) -> Any:
         """Call the job's method: an :class:`Outcome`, which depends on the job alone."""
-        # One seed for each pair, far from those of neighbouring pairs.
-        seed = int(np.random.SeedSequence([job.seed, job.init]).generate_state(1)[0])
-        return job.method.solve(problem, seed)
+        return job.method.solve(problem, job.method_seed)
+
+    def batches(self, jobs: Sequence[Job]) -> list[list[Job]]:
+        """Jobs that are solved together because it is cheaper, with the same answers; each by itself by default."""
+        return [[job] for job in jobs]
+
+    def solve_batch(self, jobs: Sequence[Job]) -> list[Any]:
+        """The :class:`Outcome` of every job of a batch."""
+        return [job.solve() for job in jobs]
 
     @abstractmethod
     def measure(self, job: Job, outcome: Any) -> dict[str, float]:
@@ -255,6 +261,11 @@ class Job:
         names = self.protocol.name, self.case.dataset, self.name, self.protocol.settings(self)
         return Key(*names, self.seed, self.init, self.protocol.identity(self), self.case.condition)
 
+    @property
+    def method_seed(self) -> int:
+        """The seed of the method's own chance: one for each pair of seeds, far from those of neighbouring pairs."""
+        return int(np.random.SeedSequence([self.seed, self.init]).generate_state(1)[0])
+
     def solve(self) -> Any:
         """The method's answer; the same job gives the same answer wherever it runs."""
         return self.protocol.solve(self, _latest_problem(self))
@@ -263,8 +274,18 @@ class Job:
         """Solve and measure."""
         with peak_memory() if self.protocol.watches_memory else nullcontext(Peak()) as peak:
             outcome: Outcome = self.solve()
+        return self._measured(outcome, peak.megabytes)
+
+    def run_batch(self, others: Sequence[Job]) -> list[Run]:
+        """Solve this and other jobs of its batch together, and measure each."""
+        jobs = [self, *others]
+        with peak_memory() if self.protocol.watches_memory else nullcontext(Peak()) as peak:
+            outcomes = self.protocol.solve_batch(jobs)
+        return [job._measured(outcome, peak.megabytes) for job, outcome in zip(jobs, outcomes, strict=True)]
+
+    def _measured(self, outcome: Outcome, megabytes: float) -> Run:
         metrics = self.protocol.measure(self, outcome)
-        return self.key.run(metrics, epochs=outcome.epochs, seconds=outcome.seconds, memory_mb=peak.megabytes)
+        return self.key.run(metrics, epochs=outcome.epochs, seconds=outcome.seconds, memory_mb=megabytes)
 
 
 def jobs(

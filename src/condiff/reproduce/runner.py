@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from dataclasses import dataclass
 from itertools import islice
-from typing import Protocol
+from typing import Any, Protocol
 
 from condiff.errors import CondiffError
 from condiff.reproduce.runs import Key, Run
@@ -42,6 +42,7 @@ def sweep(
     made: dict[str, str],
     *,
     ahead: int = 64,
+    batches: Callable[[list[Any]], list[list[Any]]] | None = None,
 ) -> Iterator[Progress]:
     """Yield every run of ``jobs`` as it finishes; stored ones come first and cost nothing.
 
@@ -56,7 +57,10 @@ def sweep(
     made
         What made the runs (versions, date), kept beside each.
     ahead
-        How many jobs to submit ahead of time.
+        How many jobs, or batches of them, to submit ahead of time.
+    batches
+        Puts the jobs that are missing into batches, each of which is solved at once by its first job's
+        ``run_batch``; every job by itself by default.
 
     Raises
     ------
@@ -69,29 +73,31 @@ def sweep(
         if job.key.digest in held:
             done += 1
             yield Progress(held[job.key.digest], done, len(jobs), first)
-    missing = iter([job for job in jobs if job.key.digest not in held])
-    waiting: dict[Future[Run], Job] = {}
+    left = [job for job in jobs if job.key.digest not in held]
+    missing = iter([[job] for job in left] if batches is None else batches(left))
+    waiting: dict[Future[list[Run]], list[Job]] = {}
     failures: list[tuple[Job, Exception]] = []
     while True:
-        for job in islice(missing, ahead - len(waiting)):
-            waiting[executor.submit(_run, job)] = job
+        for batch in islice(missing, ahead - len(waiting)):
+            waiting[executor.submit(_run, batch)] = batch
         if not waiting:
             break
         for future in wait(waiting, return_when=FIRST_COMPLETED).done:
-            job = waiting.pop(future)
+            batch = waiting.pop(future)
             try:
-                run = future.result()
+                runs = future.result()
             except BrokenExecutor as error:
                 raise CondiffError(
                     "a worker process died, perhaps for lack of memory; finished runs are kept, and the same "
                     "command resumes from there (try fewer --jobs)"
                 ) from error
             except Exception as error:
-                failures.append((job, error))
+                failures += [(job, error) for job in batch]
                 continue
-            store.add(job.key, run, made)
-            done += 1
-            yield Progress(run, done, len(jobs), first)
+            for job, run in zip(batch, runs, strict=True):
+                store.add(job.key, run, made)
+                done += 1
+                yield Progress(run, done, len(jobs), first)
     if failures:
         failed, cause = failures[0]
         raise CondiffError(
@@ -100,5 +106,6 @@ def sweep(
         ) from cause
 
 
-def _run(job: Job) -> Run:
-    return job.run()
+def _run(batch: list[Any]) -> list[Run]:
+    first, *others = batch
+    return list(first.run_batch(others)) if others else [first.run()]

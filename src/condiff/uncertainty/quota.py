@@ -20,8 +20,8 @@ Codes = NDArray[np.int64]
 
 # How hard assignments are, relative to the spread of the scores, from step to step; rounds of balancing in each.
 _HARDNESS, _ROUNDS = tuple(4.0**power for power in range(7)), 30
-# Points that prices are first found on, and rounds over the classes on all points.
-_SAMPLE, _CYCLES = 5000, 8
+# Points that prices are first found on; rounds over the classes on all points, which end where few are misplaced.
+_SAMPLE, _CYCLES, _FEW = 5000, 8, 20
 
 
 def quotas(shares: Array, n: int) -> Codes:
@@ -33,7 +33,7 @@ def quotas(shares: Array, n: int) -> Codes:
     return found
 
 
-def assign(scores: Array, sizes: Codes) -> tuple[Codes, Array]:
+def assign(scores: Array, sizes: Codes, start: Array | None = None) -> tuple[Codes, Array]:
     """The assignment with the largest sum of scores that gives every class its size, and what to add to the scores.
 
     Parameters
@@ -42,6 +42,8 @@ def assign(scores: Array, sizes: Codes) -> tuple[Codes, Array]:
         (points, classes), finite; larger is better.
     sizes
         How many points each class gets.
+    start
+        What was added to similar scores: near to it the assignment is found sooner.
 
     Returns
     -------
@@ -50,20 +52,16 @@ def assign(scores: Array, sizes: Codes) -> tuple[Codes, Array]:
     bias
         One number for each class: ``argmax(scores + bias)`` gives the same assignment, up to ties.
     """
-    n, n_classes = scores.shape
+    n = len(scores)
     if int(sizes.sum()) != n:
         raise InvalidInputError(f"the sizes of the classes sum to {int(sizes.sum())}, but there are {n} points")
-    bias = _annealed(scores, sizes / n)
-    codes = np.asarray((scores + bias).argmax(axis=1))
-    while True:
-        excess = np.bincount(codes, minlength=n_classes) - sizes
-        if not excess.any():
-            return codes, bias
-        bias = _move(scores, codes, excess, bias)
+    bias = _annealed(scores, sizes / n) if start is None else start
+    codes, bias = _balanced(np.ascontiguousarray(scores.T), sizes, bias)
+    return _exchanged(scores, codes, sizes, bias)
 
 
 def _annealed(scores: Array, shares: Array) -> Array:
-    """Prices under which the hard assignment nearly has these shares."""
+    """Prices under which the hard assignment of some of the points nearly has these shares."""
     spread = float(np.std(scores - scores.max(axis=1, keepdims=True))) or 1.0
     some = scores[:: max(1, len(scores) // _SAMPLE)]
     log_shares = np.log(np.maximum(shares, 1e-12))
@@ -72,50 +70,78 @@ def _annealed(scores: Array, shares: Array) -> Array:
         slope = hardness / spread
         for _ in range(_ROUNDS):
             found = softmax(slope * (some + bias), axis=1).mean(axis=0)
-            step = (log_shares - np.log(np.maximum(found, 1e-12))) / slope
-            bias = bias + step
+            bias = bias + (log_shares - np.log(np.maximum(found, 1e-12))) / slope
             if np.abs(found - shares).max() < 0.2 / len(some):
                 break
-    for _ in range(_CYCLES):
-        for code, size in enumerate((shares * len(scores)).round().astype(np.int64).tolist()):
-            # The price at which just so many points prefer this class, halfway between the last that does and the next.
-            others = np.delete(scores + bias, code, axis=1).max(axis=1) - scores[:, code]
-            if 0 < size < len(others):
-                bias[code] = np.partition(others, (size - 1, size))[size - 1 : size + 1].mean()
-    return np.asarray(bias - bias.mean())
+    return bias
 
 
-def _move(scores: Array, codes: Codes, excess: Codes, bias: Array) -> Array:
-    """Move one point each along the cheapest chain from a class with too many to one with too few; returns new prices.
+def _balanced(columns: Array, sizes: Codes, bias: Array) -> tuple[Codes, Array]:
+    """Set the price of one class after another to what just as many points as it may have would pay.
 
-    ``codes`` is changed. Bellman and Ford's shortest paths over the classes: the length of a step from one class to
-    another is what its cheapest point would lose.
+    ``columns`` are the scores class by class. Returns the class that every point then prefers, and the prices.
     """
-    n_classes = scores.shape[1]
-    lengths = np.full((n_classes, n_classes), np.inf)
-    movers = np.zeros((n_classes, n_classes), np.int64)
-    priced = scores + bias
-    for own in range(n_classes):
-        members = np.flatnonzero(codes == own)
-        if len(members):
-            losses = priced[members, own][:, None] - priced[members]
-            first = losses.argmin(axis=0)
-            lengths[own], movers[own] = losses[first, np.arange(n_classes)], members[first]
-    lengths = np.maximum(lengths, 0.0)  # an optimal assignment has no negative one but by rounding
-    distance = np.where(excess > 0, 0.0, np.inf)
-    before = np.full(n_classes, -1)
-    for _ in range(n_classes):
-        through = distance[:, None] + lengths
-        best = through.argmin(axis=0)
-        shorter = through[best, np.arange(n_classes)] < distance - 1e-15
-        if not shorter.any():
+    n_classes, n = columns.shape
+    bias = bias.copy()
+    for cycle in range(_CYCLES + 1):
+        priced = columns + bias[:, None]
+        codes: Codes = priced.argmax(axis=0)
+        excess = np.bincount(codes, minlength=n_classes) - sizes
+        if cycle == _CYCLES or np.abs(excess).sum() <= 2 * _FEW:
             break
-        distance = np.where(shorter, through[best, np.arange(n_classes)], distance)
-        before[shorter] = best[shorter]
-    end = int(np.where(excess < 0, distance, np.inf).argmin())
-    reached, here = float(distance[end]), end
-    while before[here] >= 0:
-        codes[movers[before[here], here]] = here
-        here = int(before[here])
-    # Classes nearer than the end become dearer by what is missing, so that the chain costs nothing at the new prices.
-    return np.asarray(bias - np.maximum(reached - distance, 0.0))
+        # The best of the classes that are still to come, and of those that already have their new price.
+        coming = np.maximum.accumulate(priced[::-1], axis=0)[::-1]
+        passed = np.full(n, -np.inf)
+        for code, size in enumerate(sizes.tolist()):
+            others = passed if code == n_classes - 1 else np.maximum(passed, coming[code + 1])
+            if 0 < size < n:
+                # Halfway between the last point that still prefers this class and the next.
+                needed = np.partition(others - columns[code], (size - 1, size))
+                bias[code] = needed[size - 1 : size + 1].mean()
+            passed = np.maximum(passed, columns[code] + bias[code])
+    return codes, np.asarray(bias - bias.mean())
+
+
+def _exchanged(scores: Array, codes: Codes, sizes: Codes, bias: Array) -> tuple[Codes, Array]:
+    """Move points along the cheapest chains from classes with too many to ones with too few, until all have theirs.
+
+    Bellman and Ford's shortest paths over the classes: the length of a step from one class to another is what its
+    cheapest point would lose.
+    """
+    n_classes = len(sizes)
+    every = np.arange(n_classes)
+    losses, movers = np.full((n_classes, n_classes), np.inf), np.zeros((n_classes, n_classes), np.int64)
+    excess = np.bincount(codes, minlength=n_classes) - sizes
+    changed = set(range(n_classes))
+    while excess.any():
+        for own in changed:
+            members = np.flatnonzero(codes == own)
+            losses[own] = np.inf
+            if len(members):
+                lost = scores[members, own][:, None] - scores[members]
+                first = lost.argmin(axis=0)
+                losses[own], movers[own] = lost[first, every], members[first]
+        # An optimal assignment has no negative length but by rounding.
+        lengths = np.maximum(losses + bias[:, None] - bias, 0.0)
+        distance = np.where(excess > 0, 0.0, np.inf)
+        before = np.full(n_classes, -1)
+        for _ in range(n_classes):
+            through = distance[:, None] + lengths
+            best = through.argmin(axis=0)
+            shorter = through[best, every] < distance - 1e-15
+            if not shorter.any():
+                break
+            distance = np.where(shorter, through[best, every], distance)
+            before[shorter] = best[shorter]
+        end = here = int(np.where(excess < 0, distance, np.inf).argmin())
+        changed = {here}
+        while before[here] >= 0:
+            source = int(before[here])
+            codes[movers[source, here]] = here
+            here = source
+            changed.add(here)
+        excess[here] -= 1
+        excess[end] += 1
+        # Classes nearer than the end become dearer by what is missing: the chain costs nothing at the new prices.
+        bias = np.asarray(bias - np.maximum(distance[end] - distance, 0.0))
+    return codes, bias

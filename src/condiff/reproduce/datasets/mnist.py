@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
+from scipy.sparse.csgraph import reverse_cuthill_mckee
 from torch import Tensor, nn
 
 from condiff.files import atomic_path, cache_folder
@@ -107,6 +108,12 @@ def field_graph(features: Features) -> sp.csr_array:
     kept = _kept(f"graph-{features}", build, N_NEIGHBOURS, EPOCHS)
     n = len(kept["indptr"]) - 1
     return sp.csr_array((kept["data"], kept["indices"], kept["indptr"]), shape=(n, n))
+
+
+@lru_cache(maxsize=2)
+def order(features: Features) -> NDArray[np.int64]:
+    """The images in an order in which neighbours in the field's graph stand close together."""
+    return np.asarray(reverse_cuthill_mckee(sp.csr_matrix(field_graph(features)), symmetric_mode=True), np.int64)
 
 
 def fingerprint(features: Features) -> str:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from condiff.errors import InvalidInputError
 from condiff.reproduce.baselines.lowlabels import REGISTRY
+from condiff.reproduce.baselines.lowlabels.field import FieldGraph
 from condiff.reproduce.baselines.lowlabels.method import LowLabelMethod, LowLabelProblem
 from condiff.reproduce.baselines.method import Answers
 from condiff.reproduce.datasets import mnist
@@ -100,20 +104,38 @@ class LowLabels(Protocol):
         return REGISTRY.chosen(options.method, case.dataset, options.changes, case.condition)
 
     def problem(self, case: Case, seed: int, split: Split) -> LowLabelProblem:
-        features: mnist.Features = "pixels" if case.condition["features"] == "pixels" else "autoencoder"
+        points, graph, place = in_order(features_of(case))
         truth = mnist.images()[1]
+        known = np.argsort(place[split.train])
         return LowLabelProblem(
-            f"mnist-{features}",
-            mnist.points(features),
-            mnist.field_graph(features),
-            split.train,
-            truth[split.train],
+            f"mnist-{features_of(case)}",
+            points,
+            graph,
+            place[split.train][known],
+            truth[split.train][known],
             np.bincount(truth),
         )
 
+    def batches(self, jobs: Sequence[Job]) -> list[list[Job]]:
+        """As many draws of a method together as it solves best at once."""
+        found: dict[tuple[Any, ...], list[list[Job]]] = {}
+        for job in jobs:
+            alike = found.setdefault((job.name, repr(job.method), job.case.condition["features"]), [[]])
+            if len(alike[-1]) >= job.method.at_once:
+                alike.append([])
+            alike[-1].append(job)
+        first = {id(job): number for number, job in enumerate(jobs)}
+        return sorted((batch for alike in found.values() for batch in alike), key=lambda batch: first[id(batch[0])])
+
+    def solve_batch(self, jobs: Sequence[Job]) -> list[Answers]:
+        problems = [self.problem(job.case, job.seed, job.split) for job in jobs]
+        found: list[Answers] = jobs[0].method.solve_batch(problems, [job.method_seed for job in jobs])
+        return found
+
     def measure(self, job: Job, outcome: Answers) -> dict[str, float]:
         test = job.split.test
-        right = outcome.answers[test] == mnist.images()[1][test]
+        answers = outcome.answers[in_order(features_of(job.case))[2]]
+        right = answers[test] == mnist.images()[1][test]
         return {"accuracy": round(100 * float(right.mean()), 4)}
 
     def summarise(self, runs: Sequence[Run]) -> list[Row]:
@@ -135,6 +157,22 @@ class LowLabels(Protocol):
             for features in mnist.FEATURES
             if any(row.condition.get("features") == features for row in rows)
         }
+
+
+def features_of(case: Case) -> mnist.Features:
+    """What images are compared by."""
+    return "pixels" if case.condition["features"] == "pixels" else "autoencoder"
+
+
+@lru_cache(maxsize=2)
+def in_order(features: mnist.Features) -> tuple[NDArray[np.float32], FieldGraph, NDArray[np.int64]]:
+    """The points and their graph as methods see them, neighbours close together, and the place of every image."""
+    order, weights = mnist.order(features), mnist.field_graph(features)
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    moved = sp.csr_array(weights[order][:, order])
+    moved.sort_indices()
+    return mnist.points(features)[order], FieldGraph(moved), place
 
 
 def published(row: Row) -> float | None:

@@ -7,7 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 from condiff.reproduce.baselines.lowlabels import METHODS, REGISTRY
-from condiff.reproduce.baselines.lowlabels.graphs import Laplace, PLaplace, Poisson, solve_symmetric
+from condiff.reproduce.baselines.lowlabels.field import FieldGraph, solve_symmetric
+from condiff.reproduce.baselines.lowlabels.graphs import Laplace, PLaplace, Poisson
 from condiff.reproduce.baselines.lowlabels.method import LowLabelProblem
 
 
@@ -19,7 +20,7 @@ def problem() -> LowLabelProblem:
     distances = np.linalg.norm(points[:, None] - points, axis=2)
     weights = np.exp(-(distances**2) / 4) * (distances > 0)
     known = np.array([0, 30, 70])
-    return LowLabelProblem("three", points, sp.csr_array(weights), known, truth[known], np.bincount(truth))
+    return LowLabelProblem("three", points, FieldGraph(sp.csr_array(weights)), known, truth[known], np.bincount(truth))
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -35,7 +36,7 @@ def test_every_method_finds_three_clusters(problem: LowLabelProblem, name: str) 
 def test_laplace_learning_is_harmonic(problem: LowLabelProblem) -> None:
     found = Laplace(tolerance=1e-10).scores(problem)
     free = np.setdiff1d(np.arange(120), problem.known)
-    mean = (problem.weights @ found) / np.asarray(problem.weights.sum(axis=1)).reshape(-1, 1)
+    mean = (problem.graph.weights @ found) / np.asarray(problem.graph.weights.sum(axis=1)).reshape(-1, 1)
     assert np.allclose(found[free], mean[free], atol=1e-6)
     assert np.allclose(found.sum(axis=1), 1, atol=1e-6)
 
@@ -46,14 +47,14 @@ def test_the_p_laplacian_is_where_no_point_pulls_any_more(problem: LowLabelProbl
     free = np.setdiff1d(np.arange(120), problem.known)
     for column in found.T:
         apart = column[None, :] - column[:, None]
-        pull = problem.weights.toarray() * np.abs(apart) ** (p - 2) * apart
+        pull = problem.graph.weights.toarray() * np.abs(apart) ** (p - 2) * apart
         assert np.abs(pull.sum(axis=1)[free]).max() < 1e-3 * np.abs(pull).sum(axis=1).max()
 
 
 def test_poisson_learning_solves_its_equation(problem: LowLabelProblem) -> None:
     found = Poisson(tolerance=1e-10).scores(problem)
-    degree = np.asarray(problem.weights.sum(axis=1)).reshape(-1, 1)
-    sources = degree * found - problem.weights @ found
+    degree = np.asarray(problem.graph.weights.sum(axis=1)).reshape(-1, 1)
+    sources = degree * found - problem.graph.weights @ found
     expected = np.zeros((120, 3))
     expected[problem.known] = np.eye(3) - 1 / 3
     assert np.allclose(sources, expected, atol=1e-4)
@@ -64,4 +65,4 @@ def test_conjugate_gradients_solve_every_column() -> None:
     matrix = generator.normal(size=(20, 20))
     matrix = matrix @ matrix.T + np.eye(20)
     right = generator.normal(size=(20, 3))
-    assert np.allclose(matrix @ solve_symmetric(lambda v: matrix @ v, right, 1e-12), right)
+    assert np.allclose(matrix @ solve_symmetric(lambda v, _: matrix @ v, right, 1e-12), right)

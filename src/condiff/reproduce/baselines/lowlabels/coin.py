@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -9,7 +10,8 @@ import numpy as np
 
 from condiff.estimators import COINClassifier
 from condiff.estimators.prepared import Prepared
-from condiff.reproduce.baselines.lowlabels.method import Codes, LowLabelMethod, LowLabelProblem
+from condiff.reproduce.baselines.lowlabels.field import Codes
+from condiff.reproduce.baselines.lowlabels.method import LowLabelMethod, LowLabelProblem
 
 # The points of the last problem, by its name.
 _latest: dict[str, Prepared] = {}
@@ -27,7 +29,10 @@ def _prepared(problem: LowLabelProblem) -> Prepared:
 class COIN(LowLabelMethod):
     """COINClassifier as it comes."""
 
-    def codes(self, problem: LowLabelProblem, seed: int) -> Codes:
+    def codes_of(self, problems: Sequence[LowLabelProblem], seeds: Sequence[int]) -> list[Codes]:
+        return [self._codes(problem) for problem in problems]
+
+    def _codes(self, problem: LowLabelProblem) -> Codes:
         given = np.full(len(problem.points), -1)
         given[problem.known] = problem.labels
         return np.asarray(COINClassifier(**self.options(problem)).fit(_prepared(problem), given).transduction_)

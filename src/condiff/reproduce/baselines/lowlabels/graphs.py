@@ -3,66 +3,38 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-import torch
 
-from condiff.graph import Graph, nearest
-from condiff.reproduce.baselines.lowlabels.method import Array, Codes, LowLabelMethod, LowLabelProblem
-
-
-def solve_symmetric(apply: Callable[[Array], Array], right: Array, tolerance: float, most: int = 2000) -> Array:
-    """Conjugate gradients for all columns at once, until every residual is small relative to its right-hand side."""
-    found = np.zeros_like(right)
-    residual, direction = right.copy(), right.copy()
-    size = (residual**2).sum(axis=0)
-    wanted = tolerance**2 * np.maximum(size, 1e-300)
-    for _ in range(most):
-        image = apply(direction)
-        step = size / np.maximum((direction * image).sum(axis=0), 1e-300)
-        found += step * direction
-        residual -= step * image
-        before, size = size, (residual**2).sum(axis=0)
-        if (size <= wanted).all():
-            break
-        direction = residual + size / np.maximum(before, 1e-300) * direction
-    return found
-
-
-def product(matrix: sp.csr_array, dtype: torch.dtype = torch.float64) -> Callable[[Array], Array]:
-    """Multiply columns by a symmetric matrix, by the kernel that condiff's own diffusion uses."""
-    graph = Graph.of(matrix)
-    operator = graph.laplacian(dtype)
-    diagonal = torch.as_tensor(graph.degree, dtype=dtype)[:, None]
-
-    def multiply(columns: Array) -> Array:
-        v = torch.as_tensor(columns)
-        with torch.no_grad():
-            return np.asarray((diagonal * v - operator(v)).numpy())
-
-    return multiply
-
-
-def degrees(weights: sp.csr_array) -> Array:
-    """Row sums, none of them zero."""
-    return np.asarray(np.maximum(np.asarray(weights.sum(axis=1)).ravel(), 1e-12))
+from condiff.graph import nearest
+from condiff.reproduce.baselines.lowlabels.field import Array, Codes, FieldGraph, solve_symmetric
+from condiff.reproduce.baselines.lowlabels.method import LowLabelMethod, LowLabelProblem
 
 
 @dataclass(frozen=True)
 class Scored(LowLabelMethod):
     """A method that gives every class a score at every point; the largest is its answer."""
 
+    at_once: ClassVar[int] = 6  # with ten classes, as many columns as a compiled product holds in registers
+
     @abstractmethod
+    def scores_of(self, problems: Sequence[LowLabelProblem]) -> list[Array]:
+        """(points, classes) for each of some problems on one graph."""
+
     def scores(self, problem: LowLabelProblem) -> Array:
         """(points, classes)."""
+        return self.scores_of([problem])[0]
 
-    def codes(self, problem: LowLabelProblem, seed: int) -> Codes:
-        found = np.asarray(self.scores(problem).argmax(axis=1))
-        found[problem.known] = problem.labels
+    def codes_of(self, problems: Sequence[LowLabelProblem], seeds: Sequence[int]) -> list[Codes]:
+        found = []
+        for problem, scores in zip(problems, self.scores_of(problems), strict=True):
+            codes = np.asarray(scores.argmax(axis=1))
+            codes[problem.known] = problem.labels
+            found.append(codes)
         return found
 
 
@@ -78,23 +50,27 @@ class Laplace(Scored):
 
     tolerance: float = 1e-5
 
-    def weights(self, problem: LowLabelProblem) -> sp.csr_array:
+    def graph(self, problem: LowLabelProblem) -> FieldGraph:
         """The weights that the mean is taken with."""
-        return problem.weights
+        return problem.graph
 
-    def scores(self, problem: LowLabelProblem) -> Array:
-        weights = self.weights(problem)
-        free = np.ones(len(problem.points), bool)
-        free[problem.known] = False
-        scale = degrees(weights)[free] ** -0.5
-        inner = sp.csr_array(weights[free][:, free])
-        pull = weights[free][:, problem.known] @ problem.indicators
-        found = np.zeros((len(free), problem.n_classes))
-        found[problem.known] = problem.indicators
-        diagonal = sp.diags_array(scale)
-        scaled = product(sp.csr_array(diagonal @ inner @ diagonal))
-        solution = solve_symmetric(partial(_less, scaled), scale[:, None] * pull, self.tolerance)
-        found[free] = scale[:, None] * solution
+    def scores_of(self, problems: Sequence[LowLabelProblem]) -> list[Array]:
+        graph, width = self.graph(problems[0]), problems[0].n_classes
+        scale, right = graph.scale[:, None], np.empty((len(graph.degree), len(problems) * width))
+        for columns, problem in zip(blocks(problems), problems, strict=True):
+            right[:, columns] = scale * (graph.weights[:, problem.known] @ problem.indicators)
+            right[problem.known, columns] = 0.0
+
+        def apply(v: Array, which: Codes) -> Array:
+            image = graph.normalised.less(v)
+            for place, number in enumerate(which.tolist()):
+                image[problems[number].known, place * width : (place + 1) * width] = 0.0
+            return image
+
+        solved = scale * solve_symmetric(apply, right, self.tolerance, width=width)
+        found = [solved[:, columns] for columns in blocks(problems)]
+        for scores, problem in zip(found, problems, strict=True):
+            scores[problem.known] = problem.indicators
         return found
 
 
@@ -102,10 +78,12 @@ class Laplace(Scored):
 class WeightedNonlocal(Laplace):
     """The weighted nonlocal Laplacian (Shi, Osher and Zhu, 2017): labelled points weigh as much as the others do."""
 
-    def weights(self, problem: LowLabelProblem) -> sp.csr_array:
+    at_once: ClassVar[int] = 1  # every draw has weights of its own
+
+    def graph(self, problem: LowLabelProblem) -> FieldGraph:
         factor = np.ones(len(problem.points))
         factor[problem.known] = len(problem.points) / len(problem.known)
-        return sp.csr_array(problem.weights @ sp.diags_array(factor))
+        return FieldGraph(problem.graph.weights @ sp.diags_array(factor))
 
 
 @dataclass(frozen=True)
@@ -123,14 +101,16 @@ class ProperlyWeighted(Laplace):
         The largest factor.
     """
 
+    at_once: ClassVar[int] = 1
+
     alpha: float = 2.0
     most: float = 1e7
 
-    def weights(self, problem: LowLabelProblem) -> sp.csr_array:
+    def graph(self, problem: LowLabelProblem) -> FieldGraph:
         found = nearest(problem.points[problem.known], 1, queries=problem.points).distances[:, 0].astype(np.float64)
         factor = np.minimum(1 + (found.mean() / np.maximum(found, 1e-12)) ** self.alpha, self.most)
-        scale = sp.diags_array(factor)
-        return sp.csr_array((scale @ problem.weights + problem.weights @ scale) / 2)
+        scale, weights = sp.diags_array(factor), problem.graph.weights
+        return FieldGraph((scale @ weights + weights @ scale) / 2)
 
 
 @dataclass(frozen=True)
@@ -138,7 +118,7 @@ class PLaplace(Scored):
     """The variational p-Laplacian (Flores, Calder and Lerman, 2022): ``sum w |u(x) - u(y)|^p`` is least.
 
     With p above two, labels pull on more than their neighbours. Every class is solved by itself, by damped reweighted
-    Laplace equations whose power grows from two.
+    Laplace equations whose power grows from two; each begins where the one before ended.
 
     Parameters
     ----------
@@ -151,28 +131,40 @@ class PLaplace(Scored):
     p: float = 3.0
     rounds: int = 3
 
-    def scores(self, problem: LowLabelProblem) -> Array:
-        weights = sp.coo_array(problem.weights)
-        rows, columns, data = weights.row, weights.col, weights.data
-        found = np.asarray(Laplace().scores(problem))
-        free = np.ones(len(found), bool)
-        free[problem.known] = False
-        for code in range(problem.n_classes):
-            u = found[:, code]
-            for p in np.arange(2.25, self.p + 1e-9, 0.25):
-                for _ in range(self.rounds * (5 if p == self.p else 1)):
-                    steep = np.maximum(np.abs(u[rows] - u[columns]), 1e-6) ** (p - 2)
-                    pulled = sp.csr_array((data * steep, (rows, columns)), shape=weights.shape)
-                    scale = degrees(pulled)[free] ** -0.5
-                    inner = product(sp.csr_array(sp.diags_array(scale) @ pulled[free][:, free] @ sp.diags_array(scale)))
-                    right = scale * (pulled[free][:, problem.known] @ u[problem.known])
-                    solved = scale * solve_symmetric(partial(_less, inner), right[:, None], 1e-4)[:, 0]
-                    u[free] += (solved - u[free]) / (p - 1)
+    def scores_of(self, problems: Sequence[LowLabelProblem]) -> list[Array]:
+        found = Laplace().scores_of(problems)
+        for problem, scores in zip(problems, found, strict=True):
+            for code in range(problem.n_classes):
+                scores[:, code] = self._steepened(problem, np.ascontiguousarray(scores[:, code]))
         return found
 
+    def _steepened(self, problem: LowLabelProblem, u: Array) -> Array:
+        """From the solution at p = 2 to that at the last p."""
+        weights, known = problem.graph.weights, problem.known
+        rows = np.repeat(np.arange(len(u)), np.diff(weights.indptr))
+        for p in np.arange(2.25, self.p + 1e-9, 0.25):
+            for _ in range(self.rounds * (5 if p == self.p else 1)):
+                steep = np.maximum(np.abs(u[rows] - u[weights.indices]), 1e-6) ** (p - 2)
+                pulled = sp.csr_array((weights.data * steep, weights.indices, weights.indptr), shape=weights.shape)
+                degree = np.maximum(pulled.sum(axis=1), 1e-300)
+                scale = degree**-0.5
+                fixed = np.zeros(len(u))
+                fixed[known] = u[known]
+                right = scale * (pulled @ fixed)
+                right[known] = 0.0
 
-def _less(spread: Callable[[Array], Array], v: Array) -> Array:
-    return v - spread(v)
+                def apply(v: Array, _: Codes, pulled: sp.csr_array = pulled, scale: Array = scale) -> Array:
+                    image = v.copy()
+                    image[:, 0] -= scale * (pulled @ (scale * v[:, 0]))
+                    image[known] = 0.0
+                    return image
+
+                start = u / scale
+                start[known] = 0.0
+                solved = scale * solve_symmetric(apply, right[:, None], 1e-4, start=start[:, None])[:, 0]
+                solved[known] = u[known]
+                u = u + (solved - u) / (p - 1)
+        return u
 
 
 @dataclass(frozen=True)
@@ -187,12 +179,13 @@ class LabelSpreading(Scored):
 
     alpha: float = 0.99
 
-    def scores(self, problem: LowLabelProblem) -> Array:
-        scale = sp.diags_array(degrees(problem.weights) ** -0.5)
-        spread = product(sp.csr_array(scale @ problem.weights @ scale))
-        right = np.zeros((len(problem.points), problem.n_classes))
-        right[problem.known] = problem.indicators
-        return solve_symmetric(lambda v: v - self.alpha * spread(v), right, 1e-6)
+    def scores_of(self, problems: Sequence[LowLabelProblem]) -> list[Array]:
+        graph, width = problems[0].graph, problems[0].n_classes
+        right = np.zeros((len(graph.degree), len(problems) * width))
+        for columns, problem in zip(blocks(problems), problems, strict=True):
+            right[problem.known, columns] = problem.indicators
+        solved = solve_symmetric(lambda v, _: graph.normalised.less(v, self.alpha), right, 1e-6, width=width)
+        return [solved[:, columns] for columns in blocks(problems)]
 
 
 @dataclass(frozen=True)
@@ -207,12 +200,18 @@ class Poisson(Scored):
 
     tolerance: float = 1e-3
 
-    def scores(self, problem: LowLabelProblem) -> Array:
-        scale = degrees(problem.weights) ** -0.5
-        diagonal = sp.diags_array(scale)
-        spread = product(sp.csr_array(diagonal @ problem.weights @ diagonal))
-        right = scale[:, None] * sources(problem)
-        return scale[:, None] * solve_symmetric(partial(_less, spread), right, self.tolerance)
+    def scores_of(self, problems: Sequence[LowLabelProblem]) -> list[Array]:
+        graph, width = problems[0].graph, problems[0].n_classes
+        scale = graph.scale[:, None]
+        right = scale * np.concatenate([sources(problem) for problem in problems], axis=1)
+        solved = solve_symmetric(lambda v, _: graph.normalised.less(v), right, self.tolerance, width=width)
+        return [scale * solved[:, columns] for columns in blocks(problems)]
+
+
+def blocks(problems: Sequence[LowLabelProblem]) -> list[slice]:
+    """The columns of each problem, where they stand beside each other."""
+    width = problems[0].n_classes
+    return [slice(number * width, (number + 1) * width) for number in range(len(problems))]
 
 
 def sources(problem: LowLabelProblem) -> Array:

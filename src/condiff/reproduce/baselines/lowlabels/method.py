@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from condiff import kernels
 from condiff.errors import CondiffError
+from condiff.reproduce.baselines.lowlabels.field import Array, Codes, FieldGraph
 from condiff.reproduce.baselines.method import Answers, Method, timed
 
-Array = NDArray[np.float64]
-Codes = NDArray[np.int64]
+_PRECISIONS: tuple[Literal["float32", "float64"], ...] = ("float32", "float64")
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,8 +28,8 @@ class LowLabelProblem:
         Of the points; what is made of them is kept under it from draw to draw.
     points
         (points, features).
-    weights
-        Symmetric weights of the graph, with an empty diagonal.
+    graph
+        The field's graph, which all draws share.
     known, labels
         The labelled points, and their class codes.
     sizes
@@ -37,7 +38,7 @@ class LowLabelProblem:
 
     name: str
     points: NDArray[np.float32]
-    weights: sp.csr_array
+    graph: FieldGraph
     known: Codes
     labels: Codes
     sizes: Codes
@@ -60,15 +61,24 @@ class LowLabelMethod(Method):
     #: Whether it is told the sizes of the classes.
     knows_sizes: ClassVar[bool] = False
 
+    #: How many problems on one graph are best solved at once.
+    at_once: ClassVar[int] = 1
+
     @abstractmethod
-    def codes(self, problem: LowLabelProblem, seed: int) -> Codes:
-        """The class of every point."""
+    def codes_of(self, problems: Sequence[LowLabelProblem], seeds: Sequence[int]) -> list[Codes]:
+        """The class of every point, for each of some problems on one graph: what each would get by itself."""
 
     def solve(self, problem: LowLabelProblem, seed: int) -> Answers:
         """Name every point's class; graphs that were made before do not count into the time."""
-        found = timed(lambda: np.asarray(self.codes(problem, seed), np.int64))
-        if found.answers.shape != (len(problem.points),):
+        return self.solve_batch([problem], [seed])[0]
+
+    def solve_batch(self, problems: Sequence[LowLabelProblem], seeds: Sequence[int]) -> list[Answers]:
+        """The same for several draws of the labels, which share the time evenly."""
+        for precision in _PRECISIONS:
+            kernels.warm_up(("diffusion", "conjugate"), precision)
+        found = timed(lambda: np.asarray(self.codes_of(problems, seeds), np.int64))
+        if found.answers.shape != (len(problems), len(problems[0].points)):
             raise CondiffError(
-                f"{type(self).__name__} answered with the shape {found.answers.shape}: one code per point"
+                f"{type(self).__name__} answered with the shape {found.answers.shape}: one code per problem and point"
             )
-        return found
+        return [Answers(codes, found.seconds / len(problems)) for codes in found.answers]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,9 +11,10 @@ import scipy.sparse as sp
 import torch
 from scipy.sparse.csgraph import dijkstra
 
-from condiff.graph import Graph
-from condiff.reproduce.baselines.lowlabels.graphs import Poisson, degrees, product, solve_symmetric, sources
-from condiff.reproduce.baselines.lowlabels.method import Codes, LowLabelMethod, LowLabelProblem
+from condiff.diffusion import Euler
+from condiff.reproduce.baselines.lowlabels.field import LANE, Codes, solve_symmetric
+from condiff.reproduce.baselines.lowlabels.graphs import Poisson, blocks, sources
+from condiff.reproduce.baselines.lowlabels.method import LowLabelMethod, LowLabelProblem
 from condiff.uncertainty.quota import assign
 
 
@@ -22,9 +24,11 @@ class PoissonWithSizes(Poisson):
 
     knows_sizes: ClassVar[bool] = True
 
-    def codes(self, problem: LowLabelProblem, seed: int) -> Codes:
-        found = self.scores(problem)
-        return assign(found / max(float(found.std()), 1e-12), problem.sizes)[0]
+    def codes_of(self, problems: Sequence[LowLabelProblem], seeds: Sequence[int]) -> list[Codes]:
+        return [
+            assign(scores / max(float(scores.std()), 1e-12), problem.sizes)[0]
+            for problem, scores in zip(problems, self.scores_of(problems), strict=True)
+        ]
 
 
 @dataclass(frozen=True)
@@ -43,23 +47,39 @@ class PoissonMBO(LowLabelMethod):
     """
 
     knows_sizes: ClassVar[bool] = True
+    at_once: ClassVar[int] = 6
 
     outer: int = 20
     inner: int = 40
     fidelity: float = 1.0
 
-    def codes(self, problem: LowLabelProblem, seed: int) -> Codes:
-        found = PoissonWithSizes().codes(problem, seed)
-        step = 1 / float(degrees(problem.weights).max())
-        # In single precision: what is added at the labels is six orders above the rounding.
-        operator = Graph.of(problem.weights).laplacian(torch.float32)
-        added = torch.as_tensor(self.fidelity * step * sources(problem), dtype=torch.float32)
+    def codes_of(self, problems: Sequence[LowLabelProblem], seeds: Sequence[int]) -> list[Codes]:
+        found = PoissonWithSizes().codes_of(problems, seeds)
+        graph, width = problems[0].graph, problems[0].n_classes
+        step = 1 / float(graph.degree.max())
+        # In single precision: what is added at the labels is six orders above the rounding. Steps are linear, so that
+        # the sources' share of all inner ones together is the same in every round.
+        added = torch.as_tensor(
+            np.concatenate([self.fidelity * step * sources(problem) for problem in problems], axis=1),
+            dtype=torch.float32,
+        )
+        share, kernel = added, Euler()
+        for _ in range(self.inner - 1):
+            share = kernel(graph.heat, share, step, 1) + added
+        prices: list[np.ndarray | None] = [None] * len(problems)
+        left = list(range(len(problems)))
         for _ in range(self.outer):
-            u = torch.eye(problem.n_classes)[found]
-            for _ in range(self.inner):
-                u = u - step * operator(u) + added
-            before, found = found, assign(u.double().numpy(), problem.sizes)[0]
-            if np.array_equal(before, found):
+            u = torch.cat([torch.eye(width)[found[number]] for number in left], dim=1)
+            u = kernel(graph.heat, u, step, self.inner).double()
+            changed = []
+            for columns, number in zip(blocks(problems), left, strict=False):
+                scores = (u[:, columns] + share[:, blocks(problems)[number]]).numpy()
+                before, sizes = found[number], problems[number].sizes
+                found[number], prices[number] = assign(scores, sizes, prices[number])
+                if not np.array_equal(before, found[number]):
+                    changed.append(number)
+            left = changed
+            if not left:
                 break
         return found
 
@@ -81,21 +101,25 @@ class VolumeMBO(LowLabelMethod):
 
     rounds: int = 100
 
-    def codes(self, problem: LowLabelProblem, seed: int) -> Codes:
-        lengths = sp.csr_array(problem.weights, copy=True)
+    def codes_of(self, problems: Sequence[LowLabelProblem], seeds: Sequence[int]) -> list[Codes]:
+        return [self._codes(problem) for problem in problems]
+
+    def _codes(self, problem: LowLabelProblem) -> Codes:
+        lengths = problem.graph.weights.copy()
         lengths.data = 1 / np.maximum(lengths.data, 1e-12)
         nearest = dijkstra(lengths, indices=problem.known, min_only=True, return_predecessors=True)[2]
         label_of = np.zeros(len(problem.points), np.int64)
         label_of[problem.known] = problem.labels
         found: Codes = label_of[np.maximum(nearest, 0)]
-        scale = sp.diags_array(degrees(problem.weights) ** -0.5)
-        spread = product(sp.csr_array(scale @ problem.weights @ scale))
+        spread = problem.graph.normalised
         free = np.ones(len(found), bool)
         free[problem.known] = False
         sizes = problem.sizes - np.bincount(problem.labels, minlength=problem.n_classes)
+        prices = None
         for _ in range(self.rounds):
             before = found.copy()
-            found[free] = assign(spread(spread(np.eye(problem.n_classes)[found]))[free], sizes)[0]
+            scores = spread(spread(np.eye(problem.n_classes)[found]))[free]
+            found[free], prices = assign(scores, sizes, prices)
             if np.array_equal(before, found):
                 break
         return found
@@ -121,32 +145,39 @@ class CutSSL(LowLabelMethod):
     s: tuple[float, ...] = (0.0, 0.1)
     iterations: tuple[int, ...] = (100, 400)
 
-    def codes(self, problem: LowLabelProblem, seed: int) -> Codes:
-        free = np.ones(len(problem.points), bool)
-        free[problem.known] = False
-        degree = degrees(problem.weights)[free]
-        spread = product(sp.csr_array(problem.weights[free][:, free]))
-        pull = problem.weights[free][:, problem.known] @ problem.indicators
+    def codes_of(self, problems: Sequence[LowLabelProblem], seeds: Sequence[int]) -> list[Codes]:
+        return [self._codes(problem) for problem in problems]
+
+    def _codes(self, problem: LowLabelProblem) -> Codes:
+        graph, known, n_classes = problem.graph, problem.known, problem.n_classes
+        free = np.ones((len(problem.points), 1))
+        free[known] = 0.0
+        pull = free * (graph.weights[:, known] @ problem.indicators)
         sizes = (problem.sizes - problem.indicators.sum(axis=0)).astype(np.float64)
-        y = np.repeat(sizes[None] / free.sum(), free.sum(), axis=0)
+        y = free * sizes / free.sum()
+        x = np.zeros_like(y)
         for s, most in zip(self.s, self.iterations, strict=True):
-            penalty = max(1.0, s * float(degree.max()))  # enough to keep every step convex
-            diagonal = (1 - s) * degree + penalty
-            scale = diagonal[:, None] ** -0.5
+            penalty = max(1.0, s * float(graph.degree.max()))  # enough to keep every step convex
+            diagonal = ((1 - s) * graph.degree + penalty)[:, None]
+            scale = free * diagonal**-0.5
 
-            def solve(right: np.ndarray, scale: np.ndarray = scale) -> np.ndarray:
-                return scale * solve_symmetric(lambda v: v - scale * spread(scale * v), scale * right, 1e-4, 200)
+            def solve(right: np.ndarray, start: np.ndarray, scale: np.ndarray = scale) -> np.ndarray:
+                def apply(v: np.ndarray, _: Codes) -> np.ndarray:
+                    return v - scale * graph.plain(scale * v)
 
-            ones = np.ones((len(degree), 1))
-            even, row_sums = solve(ones), diagonal[:, None] - spread(ones)
+                beginning = np.divide(start, scale, out=np.zeros_like(start), where=scale > 0)
+                return scale * solve_symmetric(apply, scale * right, 1e-4, most=200, start=beginning)
+
+            even = solve(free, free)
+            row_sums = free * diagonal - free * graph.plain(np.repeat(free, LANE, axis=1))[:, :1]
             dual = np.zeros_like(y)
             for _ in range(most):
                 right = penalty * (y - dual) + pull
-                of_rows = (right.sum(axis=1, keepdims=True) - row_sums) / problem.n_classes
+                of_rows = (right.sum(axis=1, keepdims=True) - row_sums) / n_classes
                 of_columns = (even.T @ (right - of_rows) - sizes) / float(even.sum())
-                x = solve(right - of_rows - of_columns)
+                x = solve(free * (right - of_rows - of_columns), x)
                 y = np.maximum(x + dual, 0)
                 dual += x - y
-        found = np.zeros(len(free), np.int64)
-        found[problem.known], found[free] = problem.labels, y.argmax(axis=1)
+        found: Codes = y.argmax(axis=1)
+        found[known] = problem.labels
         return found
