@@ -19,7 +19,7 @@ from condiff.bases.forest import Forest
 from condiff.graph import Graph
 from condiff.graph.leaves import LeafGraph
 from condiff.graph.steps import chebyshev_series, euler_layers
-from condiff.kernels import compilation
+from condiff.kernels import compilation, conjugate
 from condiff.reproduce.baselines.node.coin import COIN
 from condiff.reproduce.baselines.node.diff_resnet import DiffResNet
 from condiff.reproduce.baselines.node.problem import NodeProblem
@@ -37,6 +37,10 @@ for method in ("coin", "diff-resnet", "tim"):
     small(method, 2).solve(task()[0], 0)
 euler_layers(ring.laplacian(), torch.rand(n, 3), 0.1, 2)
 chebyshev_series(ring.laplacian(), torch.rand(n, 3), torch.rand(4), 2.0)
+rows = [np.ones((4, 16), np.float32) for _ in range(6)]
+conjugate.add_dots(*rows[:3])
+conjugate.go_along(*rows)
+conjugate.turn(*rows[:3])
 x, y = load_digits(return_X_y=True)
 streamed.STREAMED_FROM = 0
 COINClassifier(epochs=2, device="cpu").fit(x[:300], np.where(np.arange(300) < 100, y[:300], -1))

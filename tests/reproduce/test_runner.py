@@ -51,6 +51,28 @@ def test_a_second_sweep_does_no_work(tmp_path, marks):
     assert [times_run(marks, number) for number in range(5)] == [1] * 5
 
 
+@dataclass(frozen=True)
+class Together(Square):
+    def run_batch(self, others):
+        return [each.run() for each in (self, *others)]
+
+
+def test_batches_are_run_together_and_every_run_is_kept(tmp_path, marks):
+    jobs = [Together(number, str(marks)) for number in range(7)]
+    asked = []
+
+    def pairs(left):
+        asked.append([job.number for job in left])
+        return [left[first : first + 2] for first in range(0, len(left), 2)]
+
+    with Store(tmp_path / "runs.sqlite") as store, ThreadPoolExecutor(2) as pool:
+        list(sweep(jobs[:2], store, pool, {}))
+        progress = list(sweep(jobs, store, pool, {}, batches=pairs))
+        assert asked == [[2, 3, 4, 5, 6]] and [each.done for each in progress] == list(range(1, 8))
+        assert _values(store) == {number: float(number**2) for number in range(7)}
+    assert [times_run(marks, number) for number in range(7)] == [1] * 7
+
+
 def test_any_executor_gives_the_same(tmp_path, marks):
     jobs = [Square(number, str(marks)) for number in range(6)]
     found = []

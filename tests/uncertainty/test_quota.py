@@ -25,6 +25,15 @@ def test_the_assignment_is_the_best_of_all_that_fill_the_quotas(seed: int) -> No
     assert (priced[np.arange(n), codes] >= priced.max(axis=1) - 1e-8).all()
 
 
+def test_where_it_begins_changes_nothing() -> None:
+    generator = np.random.default_rng(0)
+    scores = generator.normal(size=(3000, 4)) + np.arange(4.0)
+    sizes = np.array([100, 1900, 600, 400])
+    codes, bias = assign(scores, sizes)
+    for start in (bias, bias + generator.normal(size=4), np.zeros(4)):
+        assert np.array_equal(assign(scores, sizes, start)[0], codes)
+
+
 def test_shares_become_whole_numbers() -> None:
     assert quotas(np.array([1.0, 1.0, 1.0]), 10).tolist() == [4, 3, 3]
     assert quotas(np.array([0.1, 0.2, 0.7]), 10).tolist() == [1, 2, 7]

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from condiff.diffusion import Euler
-from condiff.diffusion.stability import max_diagonal
 from condiff.errors import ChanceWarning, InvalidInputError
 from condiff.estimators.base import Array, BaseCOIN
 from condiff.estimators.coverage import Asked, check_held_out, class_sets, decided
@@ -42,12 +40,11 @@ from condiff.uncertainty.calibration import apply_temperature, fit_temperature, 
 from condiff.uncertainty.label_noise import doubted
 from condiff.uncertainty.quota import assign, quotas
 from condiff.uncertainty.reliability import Reliability, reliability, reliability_per_class
+from condiff.uncertainty.volumes import from_labels, settle
 
 _TINY = 1e-12
 # Held-out labels from which a score can be told from chance.
 _FEWEST_TO_JUDGE = 30
-# Diffusions of assigned classes at most, steps of each, and the share of points that may still change.
-_ROUNDS, _STEPS, _FEW_CHANGES = 10, 30, 1e-3
 
 
 class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
@@ -106,7 +103,7 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
     quota : {"soft", "exact"}, default="soft"
         How they are met: by the mean of the probabilities, or exactly, by the answers at the distinct training rows:
         of all assignments that fill the quotas the one with the most probable classes, which is then diffused and made
-        anew until it settles. New rows follow its prices.
+        anew until it settles (:mod:`condiff.uncertainty.volumes`). New rows follow its prices.
     calibration : "temperature" or None, default="temperature"
         Fit a temperature on held-out labels, where there are at least ten in classes of two or more; with fewer, mix
         equal chances into the probabilities.
@@ -340,7 +337,8 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         scores = np.log(np.maximum(outputs[free], _TINY))
         sizes = quotas(wanted.astype(np.float64), int(free.sum()))
         codes, prices = assign(scores, sizes)
-        codes = self._settled(outputs, free, codes, sizes)
+        if self.layers_:
+            codes = settle(self.graph_, self._beginnings(outputs, free, codes, sizes), free, sizes)[free]
         # Where the quota or the neighbours decide against the priced outputs, the chosen class is put just above these.
         plain = np.log(np.maximum(outputs[free], 1e-300))
         other = np.flatnonzero((plain + prices).argmax(axis=1) != codes)
@@ -349,21 +347,20 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         output[np.flatnonzero(free)[other]] = np.exp(plain[other])
         self.record_, self.prices_ = replace(record, output=output), prices
 
-    def _settled(
+    def _beginnings(
         self, outputs: Array, free: NDArray[np.bool_], codes: NDArray[np.int64], sizes: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        """Diffuse the assigned classes and assign anew until few points change: neighbours judge what quotas moved."""
-        u = np.eye(len(sizes))[outputs.argmax(axis=1)]
-        operator = self.graph_.laplacian(torch.float32)
-        step = 1 / (max_diagonal(operator) or 1.0)
-        for _ in range(_ROUNDS if self.layers_ else 0):
-            u[free] = np.eye(len(sizes))[codes]
-            with torch.no_grad():
-                spread = Euler()(operator, torch.as_tensor(u, dtype=torch.float32), step, _STEPS).double().numpy()
-            before, codes = codes, assign(spread[free], sizes)[0]
-            if (before != codes).mean() < _FEW_CHANGES:
-                break
-        return codes
+    ) -> list[NDArray[np.int64]]:
+        """Classes of all nodes that fill the quotas: by the outputs, and by what the labels alone say on the graph.
+
+        The latter only where a network was trained through the diffusion: its classes are taken to be clusters.
+        """
+        record, first = self.record_, outputs.argmax(axis=1)
+        first[free] = codes
+        if self.base_ is not None:
+            return [first]
+        scores, second = from_labels(self.graph_, record.nodes, record.targets, len(sizes)), first.copy()
+        second[free] = assign(scores[free] / max(float(scores.std()), _TINY), sizes)[0]
+        return [first, second]
 
     def _answer(self, X: Any, adjacency: Any = None) -> Array:
         return self._priced(super()._answer(X, adjacency))

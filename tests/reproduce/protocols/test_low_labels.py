@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from condiff.errors import InvalidInputError
 from condiff.reproduce.datasets import mnist
-from condiff.reproduce.protocols import protocol
+from condiff.reproduce.protocols import low_labels, protocol
 from condiff.reproduce.protocols.low_labels import LowLabelsOptions
 
 
 @pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
+def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     generator = np.random.default_rng(0)
     digits = np.arange(100) % 10
     points = (generator.normal(size=(100, 10)) + 8 * np.eye(10)[digits]).astype(np.float32)
@@ -22,6 +24,14 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mnist, "draws", lambda: {1: np.stack([np.arange(10), np.arange(10, 20)])})
     monkeypatch.setattr(mnist, "points", lambda features: points)
     monkeypatch.setattr(mnist, "field_graph", lambda features: weights)
+    _forget()
+    yield
+    _forget()
+
+
+def _forget() -> None:
+    mnist.order.cache_clear()
+    low_labels.in_order.cache_clear()
 
 
 @pytest.mark.usefixtures("small")
@@ -37,6 +47,22 @@ def test_draws_are_those_of_the_field() -> None:
     rows = {row.method: row for row in found.summarise(runs) if row.metric == "accuracy"}
     assert rows["Poisson"].published == 90.2 and rows["PoissonMBO"].splits == 2
     assert list(found.pictures(jobs, runs, list(rows.values()))) == ["accuracy-autoencoder.png"]
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("method", ["Laplace", "LabelSpreading", "Poisson", "Poisson-sizes", "PoissonMBO", "p-Laplace"])
+def test_draws_that_are_solved_together_have_the_figures_that_each_has_by_itself(method: str) -> None:
+    found = protocol("low-labels")
+    jobs = found.jobs(LowLabelsOptions(method=f"{method},VolumeMBO", budget="1", draws=2))
+    batches = found.batches(jobs)
+    assert [[(job.name, job.seed) for job in batch] for batch in batches] == [
+        *([(method, 0), (method, 1)], [("VolumeMBO", 0)], [("VolumeMBO", 1)])
+    ]
+    first, second = batches[0]
+    alone = [job.solve() for job in (first, second)]
+    together = found.solve_batch([first, second])
+    assert all(np.array_equal(one.answers, other.answers) for one, other in zip(alone, together, strict=True))
+    assert [run.metrics for run in first.run_batch([second])] == [first.run().metrics, second.run().metrics]
 
 
 def test_options_that_are_wrong_are_refused() -> None:

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from condiff.diffusion.conjugate import Codes
 from condiff.estimators import COINClassifier
 from condiff.estimators.prepared import Prepared
-from condiff.reproduce.baselines.lowlabels.field import Codes
 from condiff.reproduce.baselines.lowlabels.method import LowLabelMethod, LowLabelProblem
 
 # The points of the last problem, by its name.

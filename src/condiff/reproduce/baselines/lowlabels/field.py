@@ -1,28 +1,15 @@
-"""The field's graph as operators on many columns, and equations in them that are solved for many draws at once."""
+"""The field's graph, and what methods make of it once for all draws of the labels."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
 import torch
-from numpy.typing import NDArray
 
-from condiff import kernels
+from condiff.diffusion.conjugate import Array, Product, operator_of
 from condiff.graph import SparseLaplacian
-from condiff.graph.steps import combination
-
-Array = NDArray[np.float64]
-Codes = NDArray[np.int64]
-
-#: From columns, (points, columns), and the numbers of the problems that they belong to, to columns.
-Apply = Callable[[Array, Codes], Array]
-
-#: Columns are padded to a multiple of this, as compiled products want them; sums and updates go by so many rows, which
-#: stay in the cache. Both are the same for one problem and for many: so are the numbers.
-LANE, _ROWS = 16, 1024
 
 
 class FieldGraph:
@@ -62,144 +49,3 @@ class FieldGraph:
     def heat(self) -> SparseLaplacian:
         """The Laplacian in single precision."""
         return operator_of(self.weights, torch.float32)
-
-
-class Product:
-    """Multiply columns by a matrix, by the loops of condiff's own diffusion."""
-
-    def __init__(self, matrix: sp.csr_array) -> None:
-        self._operator = operator_of(matrix, torch.float64)
-        self._zeros, self._ones = (make(matrix.shape[0], dtype=torch.float64) for make in (torch.zeros, torch.ones))
-
-    def __call__(self, columns: Array) -> Array:
-        """``W v``."""
-        return self._combined(columns, self._zeros, 1.0)
-
-    def less(self, columns: Array, share: float = 1.0) -> Array:
-        """``v - share W v``."""
-        return self._combined(columns, self._ones, -share)
-
-    def _combined(self, columns: Array, kept: torch.Tensor, scale: float) -> Array:
-        with torch.no_grad():
-            return np.asarray(combination(self._operator, torch.as_tensor(columns), kept, scale).numpy())
-
-
-def operator_of(matrix: sp.csr_array, dtype: torch.dtype) -> SparseLaplacian:
-    """The Laplacian whose weights are the entries of a matrix."""
-    starts, columns = (torch.from_numpy(each.astype(np.int32)) for each in (matrix.indptr, matrix.indices))
-    return SparseLaplacian(starts, columns, torch.as_tensor(matrix.data, dtype=dtype), symmetric=True)
-
-
-def solve_symmetric(
-    apply: Apply, right: Array, tolerance: float, *, width: int | None = None, most: int = 2000, start: Array | None = None
-) -> Array:
-    """Conjugate gradients for many problems at once, until the residuals of each are small beside its right-hand sides.
-
-    A problem is left where all of its columns are solved: what is found does not depend on what is solved beside it.
-
-    Parameters
-    ----------
-    apply
-        The matrix, symmetric and not negative.
-    right
-        (points, problems times width).
-    tolerance
-        Of the residuals, relative.
-    width
-        Columns of one problem; by default all are of one.
-    most
-        Steps at most.
-    start
-        Where to begin; zero by default.
-    """
-    total = right.shape[1]
-    width = width or total
-    which = np.arange(total // width)
-    found = np.zeros_like(right)
-    residual = _padded(right)
-    wanted = tolerance**2 * np.maximum(_dots(residual, residual), 1e-300)
-    x = np.zeros_like(residual)
-    if start is not None:
-        x[:, :total] = start
-        residual -= apply(x, which)
-    direction = residual.copy()
-    size = _dots(residual, residual)
-    for _ in range(most):
-        image = apply(direction, which)
-        # A column that is solved stays, and one that only rounding is left of: where the matrix is singular that would
-        # lead it astray.
-        curved = _dots(direction, image)
-        step = np.where((size > wanted) & (curved > 0), size / np.maximum(curved, 1e-300), 0.0)
-        before, size = size, _moved(x, residual, direction, image, step)
-        solved = ((size <= wanted) | (step == 0))[: len(which) * width].reshape(len(which), width).all(axis=1)
-        if solved.any():
-            _give(found, x, which, width, solved)
-            kept = np.repeat(~solved, width)
-            which = which[~solved]
-            if not len(which):
-                return found
-            x, residual, direction, size, before, wanted = (
-                _padded(each[..., : len(kept)][..., kept]) for each in (x, residual, direction, size, before, wanted)
-            )
-        _turned(direction, residual, size / np.maximum(before, 1e-300))
-    _give(found, x, which, width, np.ones(len(which), bool))
-    return found
-
-
-def _padded(columns: Array) -> Array:
-    """The columns, and zeros up to a whole number of lanes."""
-    width = columns.shape[-1]
-    out = np.zeros((*columns.shape[:-1], -(-width // LANE) * LANE))
-    out[..., :width] = columns
-    return out
-
-
-def _give(found: Array, x: Array, which: Codes, width: int, solved: NDArray[np.bool_]) -> None:
-    for place in np.flatnonzero(solved).tolist():
-        first = int(which[place]) * width
-        found[:, first : first + width] = x[:, place * width : (place + 1) * width]
-
-
-def _dots(left: Array, right: Array) -> Array:
-    """The product of every column with its own."""
-    total = np.zeros((1, left.shape[1]))
-    for here in _rows(left):
-        if kernels.available():
-            from condiff.kernels.conjugate import add_dots
-
-            add_dots(left[here], right[here], total)
-        else:
-            total += np.add.reduce(left[here] * right[here], axis=0)
-    return np.asarray(total[0])
-
-
-def _moved(x: Array, residual: Array, direction: Array, image: Array, step: Array) -> Array:
-    """Go along the direction; returns the squared size of the new residuals."""
-    total = np.zeros((1, x.shape[1]))
-    for here in _rows(x):
-        if kernels.available():
-            from condiff.kernels.conjugate import go_along
-
-            go_along(np.stack([step, -step]), x[here], residual[here], direction[here], image[here], total)
-        else:
-            x[here] += step * direction[here]
-            residual[here] -= step * image[here]
-            total += np.add.reduce(residual[here] ** 2, axis=0)
-    return np.asarray(total[0])
-
-
-def _turned(direction: Array, residual: Array, share: Array) -> None:
-    """The next direction."""
-    for here in _rows(direction):
-        if kernels.available():
-            from condiff.kernels.conjugate import turn
-
-            turn(share[None], direction[here], residual[here])
-        else:
-            direction[here] *= share
-            direction[here] += residual[here]
-
-
-def _rows(columns: Array) -> list[slice]:
-    """Rows that stay in the cache while several lanes of them are read."""
-    return [slice(first, first + _ROWS) for first in range(0, len(columns), _ROWS)]

@@ -10,8 +10,9 @@ from typing import ClassVar
 import numpy as np
 import scipy.sparse as sp
 
+from condiff.diffusion.conjugate import Array, Codes, solve_symmetric
 from condiff.graph import nearest
-from condiff.reproduce.baselines.lowlabels.field import Array, Codes, FieldGraph, solve_symmetric
+from condiff.reproduce.baselines.lowlabels.field import FieldGraph
 from condiff.reproduce.baselines.lowlabels.method import LowLabelMethod, LowLabelProblem
 
 

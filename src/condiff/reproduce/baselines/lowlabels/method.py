@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from condiff import kernels
+from condiff.diffusion.conjugate import Array, Codes
 from condiff.errors import CondiffError
-from condiff.reproduce.baselines.lowlabels.field import Array, Codes, FieldGraph
+from condiff.reproduce.baselines.lowlabels.field import FieldGraph
 from condiff.reproduce.baselines.method import Answers, Method, timed
 
 _PRECISIONS: tuple[Literal["float32", "float64"], ...] = ("float32", "float64")

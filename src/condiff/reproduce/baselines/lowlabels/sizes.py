@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 from scipy.sparse.csgraph import dijkstra
 
 from condiff.diffusion import Euler
-from condiff.reproduce.baselines.lowlabels.field import LANE, Codes, solve_symmetric
+from condiff.diffusion.conjugate import LANE, Codes, solve_symmetric
 from condiff.reproduce.baselines.lowlabels.graphs import Poisson, blocks, sources
 from condiff.reproduce.baselines.lowlabels.method import LowLabelMethod, LowLabelProblem
 from condiff.uncertainty.quota import assign

@@ -1,0 +1,89 @@
+r"""Classes of known sizes on a graph: of all assignments that fill the quotas, one whose classes hang together.
+
+Heat that starts in a class should stay in it: the energy of an assignment is the heat that leaves the classes within a
+time :math:`t`, :math:`\sum_c \langle 1 - u_c, e^{-tL} u_c \rangle`, for short times the weight of the edges that it
+cuts (Esedoglu and Otto, 2015). To diffuse the classes and to assign anew, every class keeping its size, lowers it in
+every round (auction dynamics; Jacobs, Merkurjev and Esedoglu, 2018), down to one of many minima. Which one depends on
+the beginning: a class whose only label lies between two clusters may begin in the wrong one. So there are several
+beginnings, each round spreads far at first, and the least energy is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from numpy.typing import NDArray
+
+from condiff.diffusion import Chebyshev
+from condiff.diffusion.conjugate import Array, Codes, Product, solve_symmetric
+from condiff.diffusion.stability import max_diagonal
+from condiff.graph import Graph, Laplacian
+from condiff.uncertainty.quota import assign
+
+# How far heat spreads in a round, in steps at the positivity limit: far at first, then near.
+_FAR, _NEAR = 150, 30
+# Rounds of either at most, and the share of points that may still change.
+_ROUNDS, _FEW_CHANGES = 15, 1e-3
+# Of what is spread from the labels so much comes back to them: in parts of the graph too that no label reaches.
+_SPREAD = 1 - 1e-4
+
+
+def settle(graph: Graph, starts: Sequence[Codes], free: NDArray[np.bool_], sizes: Codes) -> Codes:
+    """The classes of all nodes, from the best of several beginnings.
+
+    Parameters
+    ----------
+    graph
+        Normalised and symmetric.
+    starts
+        Classes of all nodes that fill the quotas. The first is also tried without spreading far.
+    free
+        The nodes whose class is sought; the others keep theirs.
+    sizes
+        How many of the free nodes every class gets.
+    """
+    operator = graph.laplacian(torch.float32)
+    found = [_rounds(operator, starts[0], free, sizes, (_NEAR,))]
+    if len(starts) > 1:
+        found += [_rounds(operator, start, free, sizes, (_FAR, _NEAR)) for start in starts]
+    return min(found, key=lambda codes: energy(operator, codes, len(sizes)))
+
+
+def from_labels(graph: Graph, nodes: Codes, targets: Codes, n_classes: int) -> Array:
+    """What the labels alone say of every node: their classes, less the mean, spread over the whole graph."""
+    weights = sp.csr_array(graph.weights, dtype=np.float64)
+    scale = np.maximum(np.asarray(weights.sum(axis=1)).ravel(), 1e-12) ** -0.5
+    diagonal = sp.diags_array(scale)
+    spread = Product(sp.csr_array(diagonal @ weights @ diagonal))
+    given = np.eye(n_classes)[targets]
+    right = np.zeros((graph.n_nodes, n_classes))
+    np.add.at(right, nodes, given - given.mean(axis=0))
+    found = solve_symmetric(lambda v, _: spread.less(v, _SPREAD), scale[:, None] * right, 1e-3)
+    return np.asarray(scale[:, None] * found)
+
+
+def energy(operator: Laplacian, codes: Codes, n_classes: int) -> float:
+    """The heat that leaves the classes within a short time, as a number of nodes."""
+    u = np.eye(n_classes)[codes]
+    return float(len(codes) - (u * _heat(operator, u, _NEAR)).sum())
+
+
+def _rounds(operator: Laplacian, codes: Codes, free: NDArray[np.bool_], sizes: Codes, spreads: Sequence[int]) -> Codes:
+    prices: Array | None = None
+    for steps in spreads:
+        for _ in range(_ROUNDS):
+            scores = _heat(operator, np.eye(len(sizes))[codes], steps)[free]
+            before, codes = codes, codes.copy()
+            codes[free], prices = assign(scores, sizes, prices)
+            if (before != codes).mean() < _FEW_CHANGES:
+                break
+    return codes
+
+
+def _heat(operator: Laplacian, u: Array, steps: int) -> Array:
+    time = steps / (max_diagonal(operator) or 1.0)
+    with torch.no_grad():
+        return np.asarray(Chebyshev(1e-4)(operator, torch.as_tensor(u, dtype=torch.float32), time, 1).double().numpy())

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from condiff import kernels
+from condiff.diffusion.conjugate import Array, Product, solve_symmetric
+
+
+def test_conjugate_gradients_solve_every_column() -> None:
+    generator = np.random.default_rng(0)
+    matrix = generator.normal(size=(20, 20))
+    matrix = matrix @ matrix.T + np.eye(20)
+    right = generator.normal(size=(20, 3))
+    assert np.allclose(matrix @ solve_symmetric(lambda v, _: matrix @ v, right, 1e-12), right)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_what_is_solved_beside_a_problem_changes_none_of_its_numbers(
+    compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if compiled and not kernels.available():
+        pytest.skip("numba is not installed")
+    monkeypatch.setattr(kernels, "available", lambda: compiled)
+    generator = np.random.default_rng(0)
+    ring = Product(sp.diags_array([0.5] * 4, offsets=[1, -1, 3999, -3999], shape=(4000, 4000)).tocsr())
+    right = generator.normal(size=(4000, 30)) * np.repeat([1.0, 1e3, 1.0], 10)
+    right[:, 10:20] = ring.less(right[:, 10:20], 0.9)  # solved in other steps than the rest
+
+    def solved(columns: Array) -> Array:
+        return solve_symmetric(lambda v, _: ring.less(v, 0.9), columns, 1e-8, width=10)
+
+    together = solved(right)
+    for number in range(3):
+        columns = slice(10 * number, 10 * number + 10)
+        assert np.array_equal(together[:, columns], solved(right[:, columns]))
+    assert np.allclose(ring.less(together, 0.9), right, rtol=1e-6, atol=1e-4)
+
+
+def test_a_solution_that_is_known_is_kept() -> None:
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=(50, 2))
+    found = solve_symmetric(lambda v, _: 2 * v, 2 * x, 1e-10, start=x)
+    assert np.allclose(found, x)

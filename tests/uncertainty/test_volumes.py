@@ -1,0 +1,45 @@
+"""Classes of known sizes on a graph of clusters."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from condiff.graph import Graph, PointGraph
+from condiff.uncertainty.volumes import energy, from_labels, settle
+
+
+@pytest.fixture(scope="module")
+def clusters() -> tuple[Graph, np.ndarray]:
+    generator = np.random.default_rng(0)
+    truth = np.repeat([0, 1, 2], [60, 80, 100])
+    points = generator.normal(size=(240, 4)) + 4 * np.eye(4)[truth]
+    return PointGraph.build(points, 10, 5, tuning="pair").graph, truth
+
+
+def test_the_least_energy_of_several_beginnings_is_taken(clusters: tuple[Graph, np.ndarray]) -> None:
+    graph, truth = clusters
+    free = np.ones(240, bool)
+    free[[0, 60, 140]] = False
+    sizes = np.array([59, 79, 99])
+    # Classes dealt anew, but for the labels: far from any cluster.
+    wrong = truth.copy()
+    wrong[free] = np.random.default_rng(1).permutation(truth[free])
+    found = settle(graph, [wrong, truth], free, sizes)
+    assert np.bincount(found).tolist() == [60, 80, 100]
+    assert (found == truth)[~free].all() and (found == truth).mean() > 0.95
+    operator = graph.laplacian()
+    assert energy(operator, found, 3) <= energy(operator, truth, 3) < energy(operator, wrong, 3)
+
+
+def test_labels_alone_say_which_cluster_a_node_is_in(clusters: tuple[Graph, np.ndarray]) -> None:
+    graph, truth = clusters
+    scores = from_labels(graph, np.array([0, 60, 140]), np.array([0, 1, 2]), 3)
+    assert (scores.argmax(axis=1) == truth).mean() > 0.95
+
+
+def test_parts_that_no_label_reaches_are_no_obstacle() -> None:
+    graph = Graph.of(np.kron(np.eye(3), 1 - np.eye(4))).normalised()
+    scores = from_labels(graph, np.array([0, 4]), np.array([0, 1]), 2)
+    assert np.isfinite(scores).all() and np.abs(scores[8:]).max() < 1e-12
+    assert (scores[:4].argmax(axis=1) == 0).all() and (scores[4:8].argmax(axis=1) == 1).all()
