@@ -5,7 +5,7 @@ time :math:`t`, :math:`\sum_c \langle 1 - u_c, e^{-tL} u_c \rangle`, for short t
 cuts (Esedoglu and Otto, 2015). To diffuse the classes and to assign anew, every class keeping its size, lowers it in
 every round (auction dynamics; Jacobs, Merkurjev and Esedoglu, 2018), down to one of many minima. Which one depends on
 the beginning: a class whose only label lies between two clusters may begin in the wrong one. So there are several
-beginnings, each round spreads far at first, and the least energy is taken.
+beginnings, rounds spread far at first, and the least energy is taken.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from condiff.diffusion.stability import max_diagonal
 from condiff.graph import Graph, Laplacian
 from condiff.uncertainty.quota import assign
 
-# How far heat spreads in a round, in steps at the positivity limit: far at first, then near.
-_FAR, _NEAR = 150, 30
+# How far heat spreads in a round, in steps at the positivity limit: far at first, to find the clusters, then nearer; in
+# the end it moves the borders alone.
+_FAR, _NEAR, _NEXT = 150, 30, 8
 # Rounds of either at most, and the share of points that may still change.
 _ROUNDS, _FEW_CHANGES = 15, 1e-3
 # Of what is spread from the labels so much comes back to them: in parts of the graph too that no label reaches.
@@ -49,7 +50,8 @@ def settle(graph: Graph, starts: Sequence[Codes], free: NDArray[np.bool_], sizes
     found = [_rounds(operator, starts[0], free, sizes, (_NEAR,))]
     if len(starts) > 1:
         found += [_rounds(operator, start, free, sizes, (_FAR, _NEAR)) for start in starts]
-    return min(found, key=lambda codes: energy(operator, codes, len(sizes)))
+    best = min(found, key=lambda codes: energy(operator, codes, len(sizes)))
+    return _rounds(operator, best, free, sizes, (_NEXT,))
 
 
 def from_labels(graph: Graph, nodes: Codes, targets: Codes, n_classes: int) -> Array:
