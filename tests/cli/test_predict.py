@@ -110,6 +110,25 @@ def test_a_coverage_adds_sets(condiff: Run, fitted: Path, tmp_path: Path) -> Non
     assert (refused.code, refused.err.strip()) == (2, "condiff: error: --coverage must be between 0 and 1, not 90")
 
 
+def test_sets_for_every_label_by_itself_and_rows_that_are_none_of_these(
+    condiff: Run, fitted: Path, tmp_path: Path
+) -> None:
+    command = "predict", fitted / "model", fitted / "flowers.csv", "--out", tmp_path / "answers.csv"
+    assert condiff(*command, "--coverage", "0.8", "--per-class").code == 0
+    assert all(int(row["set_size"]) >= 1 for row in read_rows(tmp_path / "answers.csv"))
+    assert condiff(*command, "--none-of-these", "0.2").code == 0
+    rows = read_rows(tmp_path / "answers.csv")
+    left_out = [row for row in rows if not row["label"]]
+    far = [float(row["out_of_scope"]) for row in left_out]
+    answered = [float(row["out_of_scope"]) for row in rows if row["label"] and not row["given"]]
+    assert 0 < len(left_out) < 75 and sum(far) / len(far) > sum(answered) / len(answered)
+    assert all(0 <= float(row["out_of_scope"]) <= 1 for row in rows)
+    refused = condiff(*command, "--none-of-these", "5")
+    assert (refused.code, refused.err.strip()) == (2, "condiff: error: --none-of-these must be between 0 and 1, not 5")
+    refused = condiff(*command, "--per-class")
+    assert (refused.code, "give that too" in refused.err) == (2, True)
+
+
 def test_the_script_does_it_too(script: Run, fitted: Path, tmp_path: Path) -> None:
     result = script("predict", fitted / "model", fitted / "flowers.csv", "--out", tmp_path / "answers.csv")
     # On a busy machine it says that it is still at work.

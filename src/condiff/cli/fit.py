@@ -91,6 +91,10 @@ def command(
     exact_sizes: Annotated[
         bool, typer.Option("--exact-sizes", help="Give each class exactly as many rows as --prior says.")
     ] = False,
+    noisy_labels: Annotated[
+        bool,
+        typer.Option("--noisy-labels", help="Some labels may be wrong: find those, and answer for them too."),
+    ] = False,
     n_neighbors: Annotated[
         int | None, typer.Option(min=2, help="Neighbours that a point is joined to, itself counted.")
     ] = None,
@@ -127,9 +131,12 @@ def command(
     options: dict[str, Any] = {"random_state": seed, "n_neighbors": n_neighbors, "layers": layers, "base": base}
     options |= {"graph": graph, "class_weight": weights, "class_prior": shares}
     options["quota"] = "exact" if exact_sizes else None
+    options["noisy_labels"] = "auto" if noisy_labels else None
     if is_shared(data, cluster, workers):
         if edges is not None:
             raise InvalidInputError("edges are for a table in one file: leave out --edges")
+        if noisy_labels:
+            raise InvalidInputError("labels are searched in a table in one file: leave out --noisy-labels")
         given = {name: value for name, value in options.items() if value is not None}
         _fit_shared(data, target, out, task, unlabelled or (), reading.columns, given, (cluster, workers, force, json))
         return

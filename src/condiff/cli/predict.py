@@ -78,10 +78,21 @@ def command(
             "low and high, 0.9 by default.",
         ),
     ] = None,
+    per_class: Annotated[
+        bool, typer.Option("--per-class", help="Let the sets of --coverage hold every label by itself this often.")
+    ] = False,
     formulas: Annotated[bool, typer.Option("--formulas", help=FORMULAS_HELP)] = False,
     abstain: Annotated[
         float | None,
         typer.Option(metavar="CHANCE", help="Leave labels empty whose chance of being wrong is larger, such as 0.2."),
+    ] = None,
+    none_of_these: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Leave labels empty of rows farther from all labelled ones than this share of these are from the "
+            "others, such as 0.05; out_of_scope says how far.",
+        ),
     ] = None,
     cluster: Annotated[str | None, typer.Option(metavar="ADDRESS", help=CLUSTER_HELP)] = None,
     workers: Annotated[int | None, typer.Option(min=1, help=WORKERS_HELP)] = None,
@@ -91,18 +102,23 @@ def command(
 
     Rows that the model was fitted on get their fitted answer, so predicting the same file completes it. A label that is
     given is kept, and the column given marks it; where the model disagrees, model_says has its answer. --coverage 0.9
-    adds the set of labels that holds the true one in nine cases of ten.
+    adds the set of labels that holds the true one in nine cases of ten; --abstain and --none-of-these leave out answers
+    that are not to be relied on.
 
     Example: [bold]condiff predict flowers-model flowers.csv --out answers.csv[/bold]
     """
     if is_shared(data, cluster, workers):
-        _predict_shared(model, data, out, cluster, workers, json, edges or keep_columns or coverage or abstain or id)
+        alone = edges or keep_columns or coverage or abstain is not None or none_of_these is not None or id
+        _predict_shared(model, data, out, cluster, workers, json, alone)
         return
     check_out(out, data, *([edges] if edges else []), suffixes=(".csv", ".parquet"))
     if coverage is not None and not 0 < coverage < 1:
         raise InvalidInputError(f"--coverage must be between 0 and 1, not {coverage:g}")
-    if abstain is not None and not 0 <= abstain <= 1:
-        raise InvalidInputError(f"--abstain must be between 0 and 1, not {abstain:g}")
+    for option, share in (("--abstain", abstain), ("--none-of-these", none_of_these)):
+        if share is not None and not 0 <= share <= 1:
+            raise InvalidInputError(f"{option} must be between 0 and 1, not {share:g}")
+    if per_class and coverage is None:
+        raise InvalidInputError("--per-class is for the sets of --coverage: give that too")
     facts, read = peek(model)
     if model.resolve() in out.resolve().parents:
         raise InvalidInputError(f"--out {out} is within the model, which a new fit replaces: choose another folder")
@@ -118,9 +134,10 @@ def command(
         notes = [GATHERED] * (model / "cluster").is_dir()
         notes += [*table.notes, *([] if fitted.encoder_ is None else fitted.encoder_.notes_at_predict(table))]
         outputs = _answers(fitted, facts, table, ids, edge_file, notes)
-        ranges = _ranges(fitted, facts, table, ids, edge_file, coverage, notes)
-    if abstain is not None and not isinstance(fitted, COINClassifier):
-        raise InvalidInputError("--abstain is for classes: leave it out, and see low and high")
+        if not isinstance(fitted, COINClassifier):
+            _refuse_for_values(abstain, none_of_these, per_class)
+        ranges = _ranges(fitted, facts, table, ids, edge_file, coverage, notes, per_class=per_class)
+        scope = None if none_of_these is None else _scope(fitted, facts, table)
     if not isinstance(fitted, COINClassifier) and outputs.ndim > 1:
         raise InvalidInputError(f"{model} answers {outputs.shape[1]} values per row: use condiff.load in Python")
     columns = _row_columns(table, ids, keep_columns, facts.target)
@@ -128,10 +145,14 @@ def command(
     if given is not None and isinstance(fitted, COINClassifier):
         notes += _unknown_labels(given, fitted.classes_.tolist(), facts.target)
     answers = (
-        _class_columns(outputs, fitted.classes_.tolist(), given, ranges, abstain)
+        _class_columns(
+            outputs, fitted.classes_.tolist(), given, ranges, _left_out(outputs, abstain, scope, none_of_these)
+        )
         if isinstance(fitted, COINClassifier)
         else _value_columns(outputs, ranges, given)
     )
+    if scope is not None:
+        answers["out_of_scope"] = scope[0].round(6).tolist()
     columns = {**{_free(name, answers): values for name, values in columns.items()}, **answers}
     notes += formula_notes(_write(columns, out, formulas))
     summary: dict[str, Any] = {"rows": table.n_rows, "out": str(out), "notes": notes}
@@ -164,7 +185,8 @@ def _predict_shared(
     """Answer a folder of Parquet files on the workers of a cluster."""
     if more:
         raise InvalidInputError(
-            "--id, --keep-columns, --edges, --coverage and --abstain are for a table in one file: leave them out"
+            "--id, --keep-columns, --edges, --coverage, --abstain and --none-of-these are for a table in one file: "
+            "leave them out"
         )
     peek(model)
     from condiff.distributed.tables import predict_table
@@ -184,6 +206,7 @@ def _answers(
     edge_file: Path | None,
     notes: list[str],
     coverage: float | None = None,
+    **how: bool,
 ) -> NDArray[Any]:
     """Probabilities or values for every row; with a coverage, sets of classes or the ends of intervals."""
     from condiff.encoders.table import rows_for
@@ -191,7 +214,7 @@ def _answers(
     classifies = hasattr(fitted, "predict_proba")
     names_of_answers = ("predict_set", "predict_interval") if coverage else ("predict_proba", "predict")
     name = names_of_answers[0 if classifies else 1]
-    options = {"coverage": coverage} if coverage else {}
+    options = {"coverage": coverage, **how} if coverage else {}
 
     def answer(model: Any, rows: Any, **more: Any) -> NDArray[Any]:
         return np.asarray(getattr(model, name)(rows, **options, **more))
@@ -209,7 +232,7 @@ def _answers(
     rows = np.array([place.get(name, -1) for name in names], dtype=np.int64)
     new = np.flatnonzero(rows < 0)
     # By their numbers: nodes of a graph may have the same features.
-    found = np.asarray(fitted.answers_at(fitted.record_.node_of_row[np.maximum(rows, 0)], coverage))
+    found = np.asarray(fitted.answers_at(fitted.record_.node_of_row[np.maximum(rows, 0)], coverage, **how))
     if len(new):
         features = table.matrix if fitted.encoder_ is None else fitted.encoder_.transform(table)
         features = None if features is None else features[new]
@@ -233,6 +256,8 @@ def _ranges(
     edge_file: Path | None,
     coverage: float | None,
     notes: list[str],
+    *,
+    per_class: bool,
 ) -> NDArray[Any] | None:
     """Sets of classes, if asked for, or the ends of intervals; None where no label was held out to make them from."""
     from condiff.errors import CoverageWarning
@@ -241,8 +266,49 @@ def _ranges(
         return None
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", CoverageWarning)
-        found = _answers(fitted, facts, table, ids, edge_file, [], coverage or COVERAGE)
+        how = {"per_class": True} if per_class else {}
+        found = _answers(fitted, facts, table, ids, edge_file, [], coverage or COVERAGE, **how)
     notes += list(dict.fromkeys(str(each.message) for each in said if each.category is CoverageWarning))
+    return found
+
+
+def _refuse_for_values(abstain: float | None, none_of_these: float | None, per_class: bool) -> None:
+    """Options that mean nothing for values."""
+    for option, given in (
+        ("--abstain", abstain is not None),
+        ("--none-of-these", none_of_these is not None),
+        ("--per-class", per_class),
+    ):
+        if given:
+            raise InvalidInputError(f"{option} is for classes: leave it out, and see low and high")
+
+
+def _scope(fitted: Any, facts: FitFacts, table: Table) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """How far every row is out of scope, and the share of labelled rows that would be as far."""
+    from condiff.encoders.table import rows_for
+    from condiff.estimators.coverage import Asked
+    from condiff.estimators.scope import out_of_scope
+
+    if facts.edges:
+        raise InvalidInputError("--none-of-these is for tables without edges: use condiff.load in Python")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names")  # they have been compared
+        rows = rows_for(fitted, table)
+        return out_of_scope(fitted, rows, Asked.rows(fitted, rows, None))
+
+
+def _left_out(
+    probabilities: NDArray[np.float64],
+    abstain: float | None,
+    scope: tuple[NDArray[np.float64], NDArray[np.float64]] | None,
+    none_of_these: float | None,
+) -> NDArray[np.bool_]:
+    """The rows whose label is left empty."""
+    found = np.zeros(len(probabilities), bool)
+    if abstain is not None:
+        found |= 1 - probabilities.max(axis=1) > abstain
+    if scope is not None and none_of_these is not None:
+        found |= scope[1] <= none_of_these
     return found
 
 
@@ -293,12 +359,10 @@ def _class_columns(
     classes: list[Any],
     given: NDArray[Any] | None,
     sets: NDArray[np.bool_] | None,
-    abstain: float | None,
+    left_out: NDArray[np.bool_],
 ) -> dict[str, list[Any]]:
     best = [classes[code] for code in probabilities.argmax(axis=1).tolist()]
-    if abstain is not None:
-        wrong = (1 - probabilities.max(axis=1) > abstain).tolist()
-        best = [None if left_out else said for said, left_out in zip(best, wrong, strict=True)]
+    best = [None if empty else said for said, empty in zip(best, left_out.tolist(), strict=True)]
     columns: dict[str, list[Any]] = {"label": best}
     confidence: list[float | None] = probabilities.max(axis=1).round(6).tolist()
     if given is not None:
