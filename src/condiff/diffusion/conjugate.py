@@ -22,6 +22,8 @@ Apply = Callable[[Array, Codes], Array]
 #: Columns are padded to a multiple of this, as compiled products want them; sums and updates go by so many rows, which
 #: stay in the cache. Both are the same for one problem and for many: so are the numbers.
 LANE, _ROWS = 16, 1024
+# A residual so small beside the one that is wanted, squared, counts as none.
+_ROUNDING = 1e-6
 
 
 class Product:
@@ -92,10 +94,9 @@ def solve_symmetric(
     size = _dots(residual, residual)
     for _ in range(most):
         image = apply(direction, which)
-        # A column that is solved stays, and one that only rounding is left of: where the matrix is singular that would
-        # lead it astray.
+        # A column stays of which only rounding is left: where the matrix is singular, that would lead it astray.
         curved = _dots(direction, image)
-        step = np.where((size > wanted) & (curved > 0), size / np.maximum(curved, 1e-300), 0.0)
+        step = np.where((size > _ROUNDING * wanted) & (curved > 0), size / np.maximum(curved, 1e-300), 0.0)
         before, size = size, _moved(x, residual, direction, image, step)
         solved = ((size <= wanted) | (step == 0))[: len(which) * width].reshape(len(which), width).all(axis=1)
         if solved.any():
