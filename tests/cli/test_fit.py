@@ -541,6 +541,17 @@ def test_classes_get_exactly_the_sizes_that_are_given(condiff: Run, tmp_path: Pa
     assert abs(found.count("setosa") - 60) <= 1 and abs(found.count("versicolor") - 40) <= 1  # iris has equal rows
 
 
+def test_labels_that_may_be_wrong_are_looked_for(condiff: Run, tmp_path: Path) -> None:
+    table = write_rows(tmp_path / "flowers.csv", flower_rows())
+    command = "fit", table, "--target", "species", "--base", "blend", "--noisy-labels"
+    assert condiff(*command, "--out", tmp_path / "model").code == 0
+    assert load(tmp_path / "model").noisy_labels == "auto"
+    refused = condiff(
+        *("fit", table, "--target", "petal_width", "--task", "regression", "--noisy-labels", "--out", tmp_path / "m")
+    )
+    assert refused.code == 2 and "--noisy-labels does not apply to a regression" in refused.err
+
+
 def ticket_rows() -> list[dict[str, object]]:
     topics = {"card": ["card", "lost", "stolen", "bank"], "rate": ["rate", "exchange", "euro", "dollar"]}
     generator = np.random.default_rng(0)

@@ -26,7 +26,7 @@ def test_runs_of_classes_and_of_values(monkeypatch: pytest.MonkeyPatch) -> None:
     assert by_name["reg-sk-diabetes", "cross"]["coverage"] > 50 and by_name["reg-sk-diabetes", "cross"]["width"] > 0
     assert by_name["sk-wine", "proved"]["coverage"] >= by_name["sk-wine", "cross"]["coverage"]
     rows = found.summarise(runs)
-    assert list(found.pictures(jobs, runs, rows)) == ["coverage-linear.png"]
+    assert list(found.pictures(jobs, runs, rows)) == ["coverage-linear.png", "classes-linear.png"]
     table = found.texts(runs)["classes.csv"].splitlines()
     assert table[0].startswith("dataset,base,method,class") and len(table) == 1 + 4 * 3
 

@@ -50,3 +50,35 @@ def draw_coverage(rows: Sequence[Row], promises: Mapping[tuple[str, Condition], 
     ]
     legend_below(figure, handles)
     return figure
+
+
+def draw_classes(classes: Mapping[tuple[str, str, str], float], asked: float) -> Figure:
+    """The coverage of every class by itself: one dot each, by data set and method.
+
+    Parameters
+    ----------
+    classes
+        Mean coverage in percent by data set, method and class.
+    asked
+        The coverage that was asked for, in percent.
+    """
+    datasets = list(dict.fromkeys(dataset for dataset, _, _ in classes))
+    methods = list(dict.fromkeys(method for _, method, _ in classes))
+    figure, [[axes]] = panels(1, 1, (7.2, 1.4 + 0.42 * len(datasets)), grid="x")
+    axes.axvline(asked, color="0.6", linewidth=1.0, linestyle="--")
+    for place, method in enumerate(methods):
+        shift, colour = 0.2 * (place - (len(methods) - 1) / 2), COLOURS[place % len(COLOURS)]
+        for height, dataset in enumerate(datasets):
+            values = [mean for (name, way, _), mean in classes.items() if (name, way) == (dataset, method)]
+            if values:
+                axes.plot([min(values), max(values)], [height + shift] * 2, color=colour, linewidth=1.0)
+                axes.plot(values, [height + shift] * len(values), "o", color=colour, markersize=4)
+    axes.set(yticks=range(len(datasets)), xlabel="coverage of a class by itself (%), mean over draws")
+    axes.set_yticklabels([plain(name) for name in datasets])
+    axes.invert_yaxis()
+    handles = [
+        mark(method, color=COLOURS[place % len(COLOURS)], marker="o", linestyle="")
+        for place, method in enumerate(methods)
+    ]
+    legend_below(figure, handles)
+    return figure

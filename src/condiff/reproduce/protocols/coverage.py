@@ -186,11 +186,21 @@ class Coverage(Protocol):
         return {"classes.csv": class_table(runs), "promises.csv": promised}
 
     def pictures(self, jobs: Sequence[Job], runs: Sequence[Run], rows: Sequence[Row]) -> dict[str, Figure]:
-        from condiff.reproduce.figures.coverage import draw_coverage
+        from condiff.reproduce.figures.coverage import draw_classes, draw_coverage
 
-        bases = {"coverage.png": None, "coverage-linear.png": "linear"}
-        chosen = {name: [row for row in rows if row.condition.get("base") == base] for name, base in bases.items()}
-        return {name: draw_coverage(some, mean_promises(runs)) for name, some in chosen.items() if some}
+        found = {}
+        for base, ending in ((None, ""), ("linear", "-linear")):
+            some = [row for row in rows if row.condition.get("base") == base]
+            if some:
+                found[f"coverage{ending}.png"] = draw_coverage(some, mean_promises(runs))
+            classes = {
+                (dataset, method, code): float(np.mean(values))
+                for (dataset, which, method, code), values in by_class(runs).items()
+                if which == (base or "default") and method in ("cross", "per-class")
+            }
+            if classes:
+                found[f"classes{ending}.png"] = draw_classes(classes, 100 * some[0].condition.number("coverage"))
+        return found
 
 
 def draw(name: str, data: Data, labels: int, seed: int) -> Split:
@@ -221,16 +231,21 @@ def mean_promises(runs: Sequence[Run]) -> dict[tuple[str, Condition], float]:
     return {place: float(np.mean(list(each.values()))) for place, each in found.items()}
 
 
-def class_table(runs: Sequence[Run]) -> str:
-    """The coverage of every class by itself, over the draws, as comma-separated values."""
+def by_class(runs: Sequence[Run]) -> dict[tuple[str, str, str, str], list[float]]:
+    """The coverage of every class by itself, draw by draw, by data set, base, method and class."""
     found: dict[tuple[str, str, str, str], list[float]] = {}
     for run in runs:
         for name, value in run.metrics.items():
             if name.startswith("class_"):
                 base = str(run.condition.get("base") or "default")
                 found.setdefault((run.dataset, base, run.method, name.removeprefix("class_")), []).append(value)
+    return dict(sorted(found.items()))
+
+
+def class_table(runs: Sequence[Run]) -> str:
+    """The coverage of every class by itself, over the draws, as comma-separated values."""
     lines = ["dataset,base,method,class,coverage,standard_error,draws"]
-    for (dataset, base, method, code), values in sorted(found.items()):
+    for (dataset, base, method, code), values in by_class(runs).items():
         error = float(np.std(values) / np.sqrt(len(values)))
         lines.append(f"{dataset},{base},{method},{code},{np.mean(values):.2f},{error:.2f},{len(values)}")
     return "\n".join(lines) + "\n"
