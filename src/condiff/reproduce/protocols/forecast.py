@@ -300,7 +300,7 @@ def _by_window(runs: Sequence[Run], metric: str) -> dict[Cell, dict[str, dict[in
 def _beside_simple(runs: Sequence[Run]) -> list[str]:
     """How often the forecast is worse than the better simple one, which is chosen in hindsight."""
     found = _by_window(runs, "mase")
-    worse, clearly, count = [], [], 0
+    worse, clearly, count, single = [], [], 0, 0
     for (panel, rate, horizon), methods in sorted(found.items()):
         simple = [methods[name] for name in _SIMPLE if name in methods]
         if _OWN not in methods or not simple:
@@ -309,6 +309,7 @@ def _beside_simple(runs: Sequence[Run]) -> list[str]:
         own = np.array([methods[_OWN][window] for window in common])
         rival = min((np.array([each[window] for window in common]) for each in simple), key=lambda each: each.mean())
         count += 1
+        single += len(common) == 1
         gap = own - rival
         if gap.mean() <= 0:
             continue
@@ -320,7 +321,8 @@ def _beside_simple(runs: Sequence[Run]) -> list[str]:
     lines = [
         f"Of {count} cells of a panel, a share hidden and a horizon, the forecast is worse on average over windows",
         f"than the better of the two, chosen in hindsight, in {len(worse)}; by more than two standard errors in",
-        f"{len(clearly)}.",
+        f"{len(clearly)}."
+        + (f" {single} of the cells have one window, of which chance cannot be told." if single else ""),
     ]
     if worse:
         lines += ["", *(f"- {said}{' (clearly)' if said in clearly else ''}" for said in worse)]
