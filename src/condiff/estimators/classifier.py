@@ -43,6 +43,8 @@ from condiff.uncertainty.reliability import Reliability, reliability, reliabilit
 from condiff.uncertainty.volumes import from_labels, settle
 
 _TINY = 1e-12
+# By how much the class that fills a quota is ahead of the others, beyond rounding.
+_AHEAD = 1e-9
 # Held-out labels from which a score can be told from chance.
 _FEWEST_TO_JUDGE = 30
 
@@ -341,8 +343,11 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
             codes = settle(self.graph_, self._beginnings(outputs, free, codes, sizes), free, sizes)[free]
         # Where the quota or the neighbours decide against the priced outputs, the chosen class is put just above these.
         plain = np.log(np.maximum(outputs[free], 1e-300))
-        other = np.flatnonzero((plain + prices).argmax(axis=1) != codes)
-        plain[other, codes[other]] = (plain + prices)[other].max(axis=1) - prices[codes[other]] + 1e-9
+        rivals = plain + prices
+        chosen = rivals[np.arange(len(codes)), codes]
+        rivals[np.arange(len(codes)), codes] = -np.inf
+        other = np.flatnonzero(chosen < rivals.max(axis=1) + _AHEAD)  # at the prices some classes are level
+        plain[other, codes[other]] = rivals[other].max(axis=1) - prices[codes[other]] + 2 * _AHEAD
         output = record.output.copy()
         output[np.flatnonzero(free)[other]] = np.exp(plain[other])
         self.record_, self.prices_ = replace(record, output=output), prices
