@@ -88,4 +88,4 @@ def test_bad_settings_are_refused(tiny_problem: NodeProblem) -> None:
     with pytest.raises(InvalidInputError, match="dropout must be from 0"):
         GCDE(dropout=1)
     with pytest.raises(InvalidInputError, match="solver"):
-        GCDE(solver="euler").network(tiny_problem)  # type: ignore[arg-type]
+        GCDE(solver="heun").network(tiny_problem)  # type: ignore[arg-type]

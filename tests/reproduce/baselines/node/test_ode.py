@@ -29,7 +29,7 @@ def test_time_zero_is_the_start() -> None:
 
 
 def test_an_unknown_solver_is_refused() -> None:
-    with pytest.raises(InvalidInputError, match="'dopri5' or 'rk4', not 'heun'"):
+    with pytest.raises(InvalidInputError, match="'dopri5', 'rk4' or 'euler', not 'heun'"):
         Solver("heun")
 
 
@@ -86,3 +86,12 @@ def test_sums_and_their_gradients_are_those_of_autograd(kind: str) -> None:
     (theirs**2).sum().backward()
     for place in compared:
         torch.testing.assert_close(leaves[place].grad, again[place].grad)
+
+
+def test_steps_of_a_given_length() -> None:
+    start = torch.ones(1)
+    solver = Solver("euler", step=0.5)
+    assert float(solver(lambda state: state, start, 1.0)) == 1.5**2 and solver.evaluations == 2
+    assert float(Solver("euler", step=0.75)(lambda state: state, start, 1.0)) == pytest.approx(1.75 * 1.25)
+    with pytest.raises(InvalidInputError, match="must be positive"):
+        Solver("rk4", step=0.0)
