@@ -233,7 +233,7 @@ def readme(runs: Sequence[Run]) -> str:
         f"(MASE), means over up to {windows} windows that all methods of a line have; the pinball loss is over seven",
         "quantiles. The least of a line is bold, and of coverages the nearest. The forecaster's choices were made on",
         "earlier steps and other series of the files of the first kind of panel; nothing of the other kind was",
-        "looked at but to report it.",
+        "looked at but to report it. Of heights, the steps that were chosen on overlap the windows shown.",
         "",
         "| panel | steps x series | seasons | what it is |",
         "| --- | --- | --- | --- |",
