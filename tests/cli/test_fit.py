@@ -236,9 +236,20 @@ def test_a_score_no_better_than_that_is_said_plainly(condiff: Run, tmp_path: Pat
 )
 def test_a_small_gain_may_be_chance(score: float, better: bool, said: str | None) -> None:
     summary = {"task": "classification", "cv_score": score, "always": "a", "always_score": 0.5, "better": better}
-    first, *rest = _score_lines({**summary, "class_scores": None}, 5)
-    assert first == f"{100 * score:.1f} % accuracy on held-out labels (5 folds); always 'a' would be 50.0 %"
+    group = {"n": 9, "said": 0.9, "right": 0.9, "low": 0.6, "high": 0.99}
+    more = {"class_scores": None, "most": None, "interval": (0.4, 0.8), "reliability": [group]}
+    first, *rest = _score_lines(summary | more, 5)
+    known = "95 % interval 40 to 80; 5 folds"
+    assert first == f"{100 * score:.1f} % accuracy on held-out labels ({known}); always 'a' would be 50.0 %"
     assert [line.partition(" always")[0] for line in rest] == ([] if said is None else [f"this is {said}"])
+
+
+def test_probabilities_that_say_too_much_are_named() -> None:
+    summary = {"task": "classification", "cv_score": 0.7, "always": "a", "always_score": 0.5, "better": True}
+    group = {"n": 20, "said": 0.95, "right": 0.6, "low": 0.38, "high": 0.8}
+    more = {"class_scores": None, "most": None, "interval": (0.4, 0.8), "reliability": [group]}
+    last = "of 20 held-out answers of about 95 % only 38 to 80 % are right: trust such probabilities less"
+    assert _score_lines(summary | more, 5)[1:] == [last]
 
 
 # ---- tables as they are ------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import pytest
 from condiff.pages.model import confusion
 from condiff.pages.model_figures import agreement, limits, point_map, reliability
 from condiff.pages.report import Picture
+from condiff.uncertainty import Reliability
 
 
 def described(picture: Picture) -> str:
@@ -24,15 +25,15 @@ def test_confusion_counts() -> None:
     assert "3 of 4" in made.caption
 
 
-def test_reliability_gives_the_calibration_error() -> None:
+def test_reliability_gives_the_calibration_error_and_how_far_it_is_known() -> None:
     # 10 answers of 0.75, of which 5 are right: off by 0.25.
-    made = reliability(np.array([0] * 5 + [1] * 5), np.tile([0.75, 0.25], (10, 1)))
-    assert "10 answers of 75 % on average, 50 % of them right" in described(made)
-    assert "Expected calibration error 0.250" in made.caption
-
-
-def test_certain_answers_have_a_bin() -> None:
-    assert "2 answers of 100 % on average, 100 %" in described(reliability(np.array([0, 0]), np.array([[1.0, 0]] * 2)))
+    made = reliability([Reliability(10, 0.75, 0.5, 0.22, 0.78), Reliability(10, 1.0, 1.0, 0.78, 1.0)])
+    said = described(made)
+    assert "10 answers of 75 % on average, 50 % of them right (95 % interval 22 to 78)" in said
+    assert "10 answers of 100 % on average, 100 % of them right" in said
+    assert "no group is off it by more. Expected calibration error 0.125 over 20 held-out labels" in made.caption
+    off = reliability([Reliability(100, 0.75, 0.5, 0.4, 0.6)])
+    assert "1 of 1 groups are off it by more" in off.caption
 
 
 def test_a_map_of_many_points_shows_all_labels() -> None:

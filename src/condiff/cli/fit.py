@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -40,12 +40,12 @@ from condiff.cli.learnable import (
     Unlabelled,
 )
 from condiff.cli.output import console, counted, note, print_json, typed, working
+from condiff.cli.target import Target, row_weights
 from condiff.errors import InvalidInputError
-from condiff.readers.targets import Label, class_slips, encode_classes, infer_task, regression_values
+from condiff.readers.targets import Label, class_slips
 
 if TYPE_CHECKING:
     from condiff.estimators import COINClassifier, COINRegressor
-    from condiff.readers.tables import Table
 
 # A class is reported on its own where the largest has this many times the labels of the smallest.
 _UNEQUAL = 1.5
@@ -57,6 +57,25 @@ def command(
     target: Annotated[
         str | None,
         typer.Option(metavar="COLUMN", help="The column to learn; leave its cells empty where you do not know."),
+    ] = None,
+    annotators: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B,C",
+            help="In the place of --target: one column of labels per annotator, whose votes are learned as chances.",
+        ),
+    ] = None,
+    chances: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B,C",
+            help="In the place of --target: one column per class with its chance; those of a row sum to 1, or all are "
+            "empty. p_cat, as condiff predict writes it, is the class cat.",
+        ),
+    ] = None,
+    weight: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="How much each row counts: 1 where empty; one of 0 is left out."),
     ] = None,
     task: Annotated[
         str, typer.Option(help="classification, regression, or auto: numbers with fractions are a regression.")
@@ -126,8 +145,16 @@ def command(
     shares = choice_or_shares(prior, ["labels", "uniform"], "--prior")
     if exact_sizes and shares is None:
         raise InvalidInputError("--exact-sizes needs the sizes of the classes: give them with --prior")
+    named = {"--target": target, "--annotators": annotators, "--chances": chances}
+    several = [option for option, value in named.items() if value is not None]
+    if len(several) > 1:
+        raise InvalidInputError(f"{' and '.join(several)} exclude each other: each says what to learn")
+    soft = _soft(annotators, chances)
+    if soft and noisy_labels:
+        raise InvalidInputError(f"--noisy-labels is for plain labels, and {several[0]} gives chances: leave one out")
     check_model_folder(out, force)
-    reading = Reading.of(drop, keep, categorical, text, image, embedding, id)
+    beside = [*soft, *([] if weight is None else [weight])]
+    reading = Reading.of([*(drop or ()), *beside], keep, categorical, text, image, embedding, id)
     options: dict[str, Any] = {"random_state": seed, "n_neighbors": n_neighbors, "layers": layers, "base": base}
     options |= {"graph": graph, "class_weight": weights, "class_prior": shares}
     options["quota"] = "exact" if exact_sizes else None
@@ -135,12 +162,13 @@ def command(
     if is_shared(data, cluster, workers):
         if edges is not None:
             raise InvalidInputError("edges are for a table in one file: leave out --edges")
-        if noisy_labels:
-            raise InvalidInputError("labels are searched in a table in one file: leave out --noisy-labels")
+        alone = {"--noisy-labels": noisy_labels, "--weight": weight, "--annotators": annotators, "--chances": chances}
+        for option in (option for option, value in alone.items() if value):
+            raise InvalidInputError(f"{option} is for a table in one file: leave it out")
         given = {name: value for name, value in options.items() if value is not None}
         _fit_shared(data, target, out, task, unlabelled or (), reading.columns, given, (cluster, workers, force, json))
         return
-    if target is None:
+    if target is None and not soft:
         if not data.is_dir():
             raise InvalidInputError("--target is missing: name the column to learn")
         target = "label"
@@ -150,13 +178,19 @@ def command(
             f"{data} is a folder of images, which has no labels of its own: label some with condiff label {data}, or "
             "fit a table that names the images and their labels"
         )
-    wanted = Target.of(table, target, unlabelled or (), task)
+    if target is not None:
+        wanted = Target.of(table, target, unlabelled or (), task)
+    elif task == "regression":
+        raise InvalidInputError(f"{several[0]} is for classes: leave out --task regression, or name a --target")
+    else:
+        wanted = (Target.of_votes if annotators else Target.of_chances)(table, soft, unlabelled or ())
+    counting = None if weight is None else row_weights(table, weight, wanted.known)
     if edge_file is not None and graph not in (None, "precomputed"):
         raise InvalidInputError(f"--graph {graph} and edges exclude each other: leave one of them out")
     options |= {"class_weight": wanted.by_code(weights), "class_prior": wanted.by_code(wanted.shares(shares))}
-    found = Learnable.of(table, target, reading, edge_file)
+    found = Learnable.of(table, target or "", reading, edge_file)
     with working(f"fitting {table.n_rows} rows"):
-        model = fit_table(found, wanted, options)
+        model = fit_table(found, wanted, options, counting)
         facts = save_model(model, found, wanted, out, data.name)
     summary = summarised(model, found, wanted, facts, out, json) | {"seconds": time.perf_counter() - started}
     if json:
@@ -165,68 +199,19 @@ def command(
         _show(summary, model)
 
 
-@dataclass(frozen=True, eq=False)
-class Target:
-    """The labels of a table.
-
-    Attributes
-    ----------
-    task
-        ``classification`` or ``regression``.
-    labels
-        Class codes, -1 where there is none; or values, NaN where there is none.
-    classes, counts
-        The classes, and how many labels each has; none for values.
-    unlabelled
-        Words that mean that there is no label.
-    """
-
-    task: str
-    labels: Any
-    classes: list[Label]
-    counts: list[int]
-    unlabelled: Sequence[str] = ()
-
-    @classmethod
-    def of(cls, table: Table, target: str, unlabelled: Sequence[str] = (), task: str = "auto") -> Target:
-        """The labels that a column holds."""
-        where = f"target column {target!r} of {table.source}"
-        values = table.target(target, unlabelled)
-        chosen = infer_task(values) if task == "auto" else task
-        if chosen == "regression":
-            return cls(chosen, regression_values(values, where), [], [], unlabelled)
-        labels, classes = encode_classes(values, where)
-        fraction = next((label for label in classes if isinstance(label, float)), None)
-        if fraction is not None:
-            raise InvalidInputError(f"{where} is continuous ({fraction} is no class): use --task regression")
-        return cls(chosen, labels, classes, np.bincount(labels[labels >= 0]).tolist(), unlabelled)
-
-    @property
-    def labelled(self) -> dict[str, int]:
-        """How many labels there are, of each class."""
-        if not self.classes:
-            return {"values": int(np.isfinite(self.labels).sum())}
-        return {str(label): count for label, count in zip(self.classes, self.counts, strict=True)}
-
-    def shares(self, chosen: str | dict[str, float] | None) -> dict[str, float] | None:
-        """How common each class is, where ``chosen`` says it by a word."""
-        if not isinstance(chosen, str):
-            return chosen
-        sizes = self.counts if chosen == "labels" else [1] * len(self.classes)
-        return {str(label): float(size) for label, size in zip(self.classes, sizes, strict=True)}
-
-    def by_code(self, shares: str | dict[str, float] | None) -> Any:
-        """Weights by class name as weights by class code."""
-        if not isinstance(shares, dict):
-            return shares
-        codes = {str(label): code for code, label in enumerate(self.classes)}
-        for name in shares:
-            if self.classes and name not in codes:
-                raise InvalidInputError(f"there is no class {name!r}: the classes are {', '.join(map(repr, codes))}")
-        return {codes.get(name, -1): share for name, share in shares.items()}
+def _soft(annotators: str | None, chances: str | None) -> list[str]:
+    """The columns that give chances in the place of labels."""
+    named = annotators if chances is None else chances
+    option = "--annotators" if chances is None else "--chances"
+    found = [] if named is None else [name.strip() for name in named.split(",")]
+    if named is not None and (len(found) < 2 or "" in found or len(set(found)) < len(found)):
+        raise InvalidInputError(f"{option} must name two or more different columns, separated by commas, not {named!r}")
+    return found
 
 
-def fit_table(found: Learnable, wanted: Target, options: dict[str, Any]) -> COINClassifier | COINRegressor:
+def fit_table(
+    found: Learnable, wanted: Target, options: dict[str, Any], weights: Any = None
+) -> COINClassifier | COINRegressor:
     """Fit the estimator of the task with the options that are not None; ``classes_`` are those of the table."""
     from condiff.encoders.table import EncodedTable
 
@@ -236,7 +221,7 @@ def fit_table(found: Learnable, wanted: Target, options: dict[str, Any]) -> COIN
         options = {**options, "graph": "precomputed"}
     if X is None:
         X, adjacency = adjacency, None  # without features, the edges themselves are what is learned from
-    model = _fit(wanted.task, options, X, wanted.labels, adjacency)
+    model = _fit(wanted.task, options, X, wanted.labels, adjacency, weights)
     if wanted.classes:
         # Fitted on codes, because a class of the table may itself be called -1.
         called = np.array(wanted.classes, dtype=object if isinstance(wanted.classes[0], str) else None)
@@ -285,7 +270,7 @@ def summarised(
         "columns": facts["columns"],
         "carried": facts["carried"],
         "ids": found.ids,
-        "notes": class_slips(wanted.classes, wanted.counts),
+        "notes": [*wanted.notes, *class_slips(wanted.classes, wanted.counts)],
         "nodes": model.graph_.n_nodes,
         "edges": model.graph_.n_edges,
         "unreached": int(model.unlabelled_component_.sum()),
@@ -340,7 +325,9 @@ def _fit_shared(
     console.print(grid)
 
 
-def _fit(task: str, options: dict[str, Any], X: Any, labels: Any, adjacency: Any) -> COINClassifier | COINRegressor:
+def _fit(
+    task: str, options: dict[str, Any], X: Any, labels: Any, adjacency: Any, weights: Any
+) -> COINClassifier | COINRegressor:
     """Fit the estimator of the task with the options that were given; one that it lacks is an error."""
     from sklearn.utils._param_validation import InvalidParameterError
 
@@ -354,7 +341,7 @@ def _fit(task: str, options: dict[str, Any], X: Any, labels: Any, adjacency: Any
             raise InvalidInputError(f"{option} does not apply to a {task}: leave it out")
     edges = {} if adjacency is None else {"adjacency": adjacency}
     try:
-        return kind(**given).fit(X, labels, **edges)
+        return kind(**given).fit(X, labels, weights, **edges)
     except InvalidParameterError as error:
         wrong = next((name for name in given if f"'{name}' parameter" in str(error)), "")
         allowed = kind._parameter_constraints.get(wrong, [])
@@ -367,25 +354,40 @@ def _fit(task: str, options: dict[str, Any], X: Any, labels: Any, adjacency: Any
 def _score(model: COINClassifier | COINRegressor, classes: Sequence[Label]) -> dict[str, Any]:
     """The baseline to compare the held-out score with, and the score of every class.
 
-    ``better`` says whether it is better by more than two standard errors, or may be chance.
+    ``better`` says whether it is better by more than two standard errors, or may be chance; ``most`` is the best score
+    that there can be, where labels of equal rows or annotators contradict each other.
     """
+    from scipy.stats import binomtest
+
     record = model.record_
-    truth, n = record.targets[record.held_out], len(record.held_out)
-    facts: dict[str, Any] = {"always": None, "always_score": None, "class_scores": None, "better": None}
+    truth, counting = record.targets[record.held_out], record.weights[record.held_out]
+    n = len(np.unique(record.nodes[record.held_out]))  # of several chances at a row one label is made
+    facts: dict[str, Any] = {"always": None, "always_score": None, "class_scores": None, "better": None, "most": None}
+    facts |= {"interval": None, "reliability": None, "class_reliability": None}
     if not n:
         return facts
     if not classes:
         gains = ((truth - truth.mean(axis=0)) ** 2 - (truth - record.answers) ** 2).mean(axis=1)
         return facts | {"better": bool(gains.mean() > 2 * gains.std() / math.sqrt(n))}
     right = record.answers.argmax(axis=1) == truth
-    counts = np.bincount(truth, minlength=len(classes))
+    counts = np.bincount(truth, counting, minlength=len(classes))
     most = int(counts.argmax())
-    base = float(counts[most] / n)
+    base = float(counts[most] / counts.sum())
     facts |= {"always": classes[most], "always_score": base}
-    facts["better"] = bool(right.mean() - base > 2 * math.sqrt(base * (1 - base) / n))
+    facts["interval"] = tuple(binomtest(round(model.cv_score_ * n), n).proportion_ci(method="wilson"))
+    facts["reliability"] = [asdict(group) for group in model.reliability()]
+    groups = zip(classes, model.reliability(per_class=True), strict=True)
+    facts["class_reliability"] = {str(label): asdict(group) for label, group in groups}
+    facts["better"] = bool(model.cv_score_ - base > 2 * math.sqrt(base * (1 - base) / n))
+    if n < len(truth):
+        nodes, place = np.unique(record.nodes[record.held_out], return_inverse=True)
+        best = np.zeros(len(nodes))
+        np.maximum.at(best, place, counting)
+        facts["most"] = float(best.sum() / counts.sum())
     if counts.max() >= _UNEQUAL * counts.min():
-        shares = {str(label): right[truth == code] for code, label in enumerate(classes)}
-        facts["class_scores"] = {label: float(share.mean()) for label, share in shares.items() if len(share)}
+        found = np.bincount(truth, counting * right, minlength=len(classes))
+        shares = zip(classes, found, counts, strict=True)
+        facts["class_scores"] = {str(label): float(hits / count) for label, hits, count in shares if count}
     return facts
 
 
@@ -450,7 +452,11 @@ def _score_lines(summary: dict[str, Any], folds: int) -> list[str]:
             )
         return lines
     base = f"always {always!r} would be {100 * summary['always_score']:.1f} %"
-    lines = [f"{100 * score:.1f} % accuracy on held-out labels ({folds} folds); {base}"]
+    low, high = summary["interval"]
+    known = f"95 % interval {100 * low:.0f} to {100 * high:.0f}; {folds} folds"
+    lines = [f"{100 * score:.1f} % accuracy on held-out labels ({known}); {base}"]
+    if summary["most"]:
+        lines.append(f"labels contradict each other: the likeliest of each row would be {100 * summary['most']:.1f} %")
     if summary["class_scores"]:
         each = [f"{label} {100 * share:.0f} %" for label, share in list(summary["class_scores"].items())[:12]]
         lines.append("of each class: " + ", ".join(each) + ", ..." * (len(summary["class_scores"]) > 12))
@@ -462,7 +468,12 @@ def _score_lines(summary: dict[str, Any], folds: int) -> list[str]:
         lines.append(
             f"this is no clear gain over always answering {always!r}: it may be chance; more labels would tell"
         )
-    return lines
+    return lines + [
+        f"of {group['n']} held-out answers of about {100 * group['said']:.0f} % only "
+        f"{100 * group['low']:.0f} to {100 * group['high']:.0f} % are right: trust such probabilities less"
+        for group in summary["reliability"] or ()
+        if group["high"] < group["said"]
+    ]
 
 
 def carried_line(shares: dict[str, float]) -> str:

@@ -186,7 +186,8 @@ def _fitting(
     found: Learnable, rows: Rows, data: Path, edges: Path | None, folder: Path
 ) -> Callable[[Labels], FullModel]:
     """What fits the full model on labels, as ``condiff fit`` would on the table with these in it, and writes it."""
-    from condiff.cli.fit import Target, fit_table, save_model
+    from condiff.cli.fit import fit_table, save_model
+    from condiff.cli.target import Target
     from condiff.labelling.final import FullModel
     from condiff.labelling.score import held_out_scores
 

@@ -34,7 +34,7 @@ from condiff.pages.report import (
     versions,
 )
 from condiff.pages.scene import plane
-from condiff.uncertainty import Change, Inspection, Suggestion, column_shares
+from condiff.uncertainty import Change, Inspection, Reliability, Suggestion, column_shares
 
 _CHANGES = 50
 _SUGGESTIONS = 20
@@ -147,7 +147,28 @@ class _ModelReport:
             "all labels."
         )
         names = [str(label) for label in self.colours]
-        return [Text(about), Beside([confusion(codes, answers.argmax(axis=1), names), reliability(codes, answers)])]
+        shown: list[Block] = [confusion(codes, answers.argmax(axis=1), names), reliability(model.reliability())]
+        return [Text(about), Beside(shown), self.class_rates(model.reliability(per_class=True))]
+
+    def class_rates(self, rates: list[Reliability]) -> Table:
+        """What was said of every class over all held-out answers, beside how often it was the true one."""
+        columns = [
+            Column("class", "text"),
+            Column("said", about="The mean probability of the class over all held-out rows, in %"),
+            Column("true", about="The share of these rows that have its label, in %"),
+            Column("95 % interval", "text", "Of that share, as far as so few labels tell"),
+        ]
+        rows = [
+            [
+                Cell(Answer(str(label), colour)),
+                Cell(f"{100 * rate.said:.1f}"),
+                Cell(f"{100 * rate.right:.1f}"),
+                Cell(f"{100 * rate.low:.0f} to {100 * rate.high:.0f}"),
+            ]
+            for (label, colour), rate in zip(self.colours.items(), rates, strict=True)
+        ]
+        caption = "Whether the probabilities of each class are what they say, over all held-out rows."
+        return Table(caption, columns, rows, [not rate.agrees for rate in rates])
 
     def map(self) -> Picture:
         found = self.found

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from condiff.pages.canvas import COLOURS, HIGHLIGHT, OURS, bare, class_colours, hint, mark, panels, plain
 from condiff.pages.report import Picture, picture
+from condiff.uncertainty.reliability import Reliability
 
-_BINS = 10
 # More points than this make a picture slow and no clearer.
 _MOST_POINTS = 1500
 _WIDE = 9.6
@@ -21,28 +21,25 @@ _WIDE = 9.6
 LOW_TO_HIGH = ("#4575b4", "#4ca6b8", "#7fb04f", "#d9a01e", "#d6502f")
 
 
-def reliability(truth: NDArray[np.int64], probabilities: NDArray[np.float64]) -> Picture:
-    """How often answers of a given probability are right, in ten bins, with how many there are of each."""
-    sure, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == truth
-    bins = np.minimum((sure * _BINS).astype(int), _BINS - 1)
-    numbers = np.bincount(bins, minlength=_BINS)
+def reliability(groups: Sequence[Reliability]) -> Picture:
+    """How often held-out answers of about the same probability are right, with 95 % intervals."""
     figure, [[axes]] = panels(1, 1, (4.4, 3.7), grid="both")
     axes.plot([0, 1], [0, 1], color="0.55", linewidth=1, linestyle="--")
-    points, error, said = [], 0.0, []
-    for index in np.flatnonzero(numbers):
-        inside = bins == index
-        share, mean = float(right[inside].mean()), float(sure[inside].mean())
-        error += numbers[index] / len(truth) * abs(share - mean)
-        said.append(f"{numbers[index]} answers of {100 * mean:.0f} % on average, {100 * share:.0f} % of them right")
-        height = 0.25 * numbers[index] / numbers.max()
-        bar = axes.bar((index + 0.5) / _BINS, height, 0.9 / _BINS, color=OURS, alpha=0.3)
-        hint([*bar.patches, *axes.plot(mean, share, "o", color=OURS, markersize=5.5, zorder=3)], said[-1])
-        points.append((mean, share))
-    axes.plot(*zip(*points, strict=True), color=OURS, linewidth=1.6)
-    axes.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="probability of the answer", ylabel="share that was right")
+    total, said = sum(group.n for group in groups), []
+    for group in groups:
+        said.append(
+            f"{group.n} answers of {100 * group.said:.0f} % on average, {100 * group.right:.0f} % of them right "
+            f"(95 % interval {100 * group.low:.0f} to {100 * group.high:.0f})"
+        )
+        bar = axes.plot([group.said] * 2, [group.low, group.high], color=OURS, linewidth=1.6, alpha=0.5)
+        hint([*bar, *axes.plot(group.said, group.right, "o", color=OURS, markersize=5.5, zorder=3)], said[-1])
+    axes.set(xlim=(0, 1.02), ylim=(0, 1.02), xlabel="probability of the answer", ylabel="share that was right")
+    error = sum(group.n * abs(group.right - group.said) for group in groups) / total
+    off = sum(not group.agrees for group in groups)
+    verdict = f"{off} of {len(groups)} groups are off it by more" if off else "no group is off it by more"
     caption = (
-        f"Reliability: on the diagonal a probability means what it says. Expected calibration error {error:.3f} over "
-        f"{len(truth)} held-out labels; bars show how many answers are that sure."
+        f"Reliability: on the diagonal a probability means what it says. Lines are the 95 % intervals that so few "
+        f"answers leave: {verdict}. Expected calibration error {error:.3f} over {total} held-out labels."
     )
     return picture(figure, "Reliability diagram", "; ".join(said) + ".", caption)
 

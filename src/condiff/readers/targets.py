@@ -146,6 +146,31 @@ def encode_classes(target: NDArray[Any], where: str = "the target") -> tuple[NDA
     return codes, classes
 
 
+def vote_shares(codes: NDArray[np.int64], n_classes: int) -> tuple[NDArray[np.float64], int, int]:
+    """Several annotators' labels of the same rows as chances of the classes.
+
+    Parameters
+    ----------
+    codes
+        Class codes, (annotators, rows), -1 where an annotator gave none.
+    n_classes
+        How many classes there are.
+
+    Returns
+    -------
+    tuple
+        The share of every class in a row's votes, (rows, classes), NaN where there are none; on how many rows with
+        two votes or more all agree; and how many such rows there are.
+    """
+    votes = np.stack([(codes == code).sum(axis=0) for code in range(n_classes)], axis=1).astype(np.float64)
+    total = votes.sum(axis=1)
+    several = total > 1
+    agreed = int((votes.max(axis=1) == total)[several].sum())
+    shares = np.full(votes.shape, np.nan)
+    shares[total > 0] = votes[total > 0] / total[total > 0, None]
+    return shares, agreed, int(several.sum())
+
+
 def regression_values(target: NDArray[Any], where: str = "the target") -> NDArray[np.float64]:
     """The target as float64, NaN for unlabelled rows; text and booleans are an error that names the row."""
     known = observed(target)
