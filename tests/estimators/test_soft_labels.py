@@ -32,6 +32,7 @@ def test_certain_chances_are_labels() -> None:
     hard, soft = _fast().fit(X, given), _fast().fit(X, chances)
     assert np.allclose(hard.predict_proba(X), soft.predict_proba(X))
     assert (hard.predict_set(X, 0.8) == soft.predict_set(X, 0.8)).all()
+    assert np.array_equal(_fast().fit(X, chances.tolist()).predict_proba(X), soft.predict_proba(X))
 
 
 def test_votes_of_several_annotators() -> None:

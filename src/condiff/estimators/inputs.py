@@ -140,6 +140,8 @@ class ClassTargets:
 
 def are_soft(y: Any) -> bool:
     """Whether targets are chances of classes rather than classes."""
+    if isinstance(y, list | tuple) and len(y) and isinstance(y[0], list | tuple | np.ndarray):
+        return len(y[0]) > 1
     return len(getattr(y, "shape", ())) == 2 and y.shape[1] > 1
 
 

@@ -20,14 +20,20 @@ def draw_low_labels(rows: Sequence[Row], features: str) -> Figure:
     figure, [[axes]] = panels(1, 1, (7.4, 4.6))
     handles = []
     for method, colour in zip(methods, class_colours(len(methods)), strict=True):
-        found = sorted((int(row.condition.number("labels")), row.mean, row.stderr or 0.0) for row in mine
-                       if row.method == method and row.mean is not None)  # fmt: skip
+        own = [row for row in mine if row.method == method and row.mean is not None]
+        found = sorted((int(row.condition.number("labels")), row.mean, row.stderr or 0.0) for row in own)
         width = 2.6 if method.startswith("COIN") else 1.3
         labels, means, errors = zip(*found, strict=True)
         axes.errorbar(labels, means, yerr=errors, color=colour, linewidth=width, marker="o", markersize=4)
-        handles.append(mark(method, color=colour, linewidth=width, marker="o", markersize=4))
-    draws = max((row.splits for row in mine), default=0)
+        named = f"{method} ({draws_of([row.splits for row in own])})"
+        handles.append(mark(named, color=colour, linewidth=width, marker="o", markersize=4))
     axes.set(xlabel="labels per class", ylabel="accuracy (%)", xticks=range(1, 6))
-    axes.set_title(f"MNIST, {features}: means over {draws} draws", fontsize=10, color="0.3", loc="left")
-    legend_below(figure, handles, columns=5, fontsize=8)
+    title = f"MNIST, {features}: means and standard errors over draws of the labels (how many)"
+    axes.set_title(title, fontsize=10, color="0.3", loc="left")
+    legend_below(figure, handles, columns=4, fontsize=8)
     return figure
+
+
+def draws_of(numbers: Sequence[int]) -> str:
+    """How many draws are behind the points of a line: one number, or the fewest and the most."""
+    return f"{min(numbers)}" if min(numbers) == max(numbers) else f"{min(numbers)} to {max(numbers)}"
