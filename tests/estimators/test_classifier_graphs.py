@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import networkx as nx
@@ -10,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 from tests.estimators.problems import FAST, blobs, hide, two_rings
 
-from condiff import COINClassifier
+from condiff import COINClassifier, load
 from condiff.diffusion import SOLVERS
 from condiff.errors import (
     ChanceWarning,
@@ -34,6 +35,26 @@ def test_a_given_adjacency_carries_the_labels(form: Any) -> None:
     assert (model.transduction_ == ring).mean() > 0.9
     np.testing.assert_array_equal(model.predict(X), model.transduction_)
     np.testing.assert_array_equal(model.predict(X[::-1]), model.transduction_[::-1])
+
+
+@pytest.mark.parametrize("per_class", [1, 8])
+def test_a_network_reads_the_edges_where_columns_know_nothing(per_class: int, tmp_path: Path) -> None:
+    chance, truth = np.random.default_rng(0), np.arange(300) % 3
+    edges = np.triu(chance.random((300, 300)) < np.where(truth[:, None] == truth, 0.08, 0.004), 1)
+    adjacency, shown = sp.csr_array((edges | edges.T).astype(float)), hide(truth, per_class)
+    noise = chance.normal(size=(300, 2))
+    model = COINClassifier(graph="precomputed", n_inits=1).fit(noise, shown, adjacency=adjacency)
+    assert "of the edges" in str(model.choice_)
+    assert (model.transduction_ == truth).mean() > 0.9
+    np.testing.assert_array_equal(model.predict(noise), model.transduction_)
+    cross = adjacency[[0, 1, 2]]  # the same friends as the first three have
+    again = load(model.save(tmp_path / "model"))
+    for each in (model, again):
+        assert each.predict(noise[:3] + 1, adjacency=cross).tolist() == [0, 1, 2]
+    with pytest.warns(UserWarning, match="reads edges that it was not given"):
+        model.predict(noise[:3] + 1)
+    # Asked for by name, a network reads columns.
+    assert "edges" not in str(COINClassifier(**FAST).fit(noise, shown, adjacency=adjacency).choice_)
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "sparse"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -54,7 +54,7 @@ _UNLIMITED_LAYERS = 10
 # given, for links of any kind may mix classes soon, and how soon only labels can say. 0 is the network alone.
 SHORTER, GIVEN_TIMES = (0.25, 0.0), (8.0, 4.0, 2.0, 0.0)
 _FEWEST_TO_CHOOSE = 20
-# Standard errors by which a shorter diffusion must be better: few labels are noisier judges than the graph.
+# Standard errors by which a shorter diffusion must be better, or edges than columns: few labels are noisy judges.
 _CLEARLY = 1.0
 
 
@@ -68,6 +68,17 @@ _MOST_KEPT = 5_000_000
 MANY = 20_000
 # Merged points at least, and for each labelled one.
 _MERGED, _PER_LABEL = 4_000, 8
+
+
+@dataclass(frozen=True, eq=False)
+class _Attempt:
+    """Networks that were fitted without the folds: what they read, their diffusion, what they answer and lose there."""
+
+    domain: Domain
+    diffusion: Diffusion
+    networks: Sequence[COIN] = ()
+    answers: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    losses: Array = field(default_factory=lambda: np.zeros(0))
 
 
 class BaseCOIN(SaveableCOIN):
@@ -393,7 +404,10 @@ class BaseCOIN(SaveableCOIN):
             joined: Joined = "given" if self._domain.bandwidth is None else "near"
             agreement = self._agreement(items) if self._graph_is_given else None
             found = f"{found}; {agreement}" if found and agreement else found
-            self.choice_ = Choice(NETWORK, Candidate(joined, self.layers_), found)
+            reads_edges = self._domain.of_edges is not None
+            found = f"{found}; the edges tell more than the columns" if reads_edges else found
+            base_name = f"{NETWORK} of the edges" if reads_edges else NETWORK
+            self.choice_ = Choice(base_name, Candidate(joined, self.layers_), found)
         else:
             finished, answers, at_folds = found.finished, found.answers, found.at_folds
             base, output = found.before, finished.answers.copy()
@@ -427,37 +441,51 @@ class BaseCOIN(SaveableCOIN):
     ) -> tuple[Array, Array | None]:
         """Let held-out labels choose among the longest diffusion and shorter ones, then fit with all labels.
 
+        On a given graph they also choose what the network reads, columns or edges: columns may know nothing of the
+        classes. Where too few labels can be held out, columns that have nothing to do with the edges are passed over.
+
         Returns the answers at the held-out items, and those at all nodes without each fold, where these are kept.
         """
         graph, points, learned = self._lesson(items)
-        longest = chosen = self._longest_diffusion(learned, n_outputs, graph)
+        longest = self._longest_diffusion(learned, n_outputs, graph)
         fold, item = np.nonzero(held_out)
-        answers = np.zeros((0, n_outputs))
-        without: list[COIN] = []
         # One for all fits: what an engine makes of it is then made once.
         operator = graph.laplacian(torch.float32, torch.device(self.device))
         train = partial(self._train, operator=operator, items=learned, n_outputs=n_outputs, points=points)
-        if len(held_out):
-            without, every = train(chosen, used=~held_out)
+
+        def attempt(domain: Domain, layers: int) -> _Attempt:
+            self._domain, diffusion = domain, self._diffusion(layers, float(longest.strength))
+            if not len(held_out):
+                return _Attempt(domain, diffusion, answers=np.zeros((0, n_outputs)))
+            networks, every = train(diffusion, used=~held_out)
             answers = every[fold, item]
-            # Held-out labels may favour less diffusion than the graph allows; where the graph is made of the points,
-            # only by a clear margin.
-            margin = 0.0 if self._graph_is_given else _CLEARLY
-            losses = item_losses(answers, item)
-            for layers in self._shorter(longest) if len(item) >= _FEWEST_TO_CHOOSE else ():
-                shorter = self._diffusion(layers, float(longest.strength))
-                networks, every = train(shorter, used=~held_out)
-                tried = every[fold, item]
-                gains = losses - item_losses(tried, item)
-                if gains.mean() > margin * gains.std() / math.sqrt(len(gains)):
-                    chosen, answers, losses, without = shorter, tried, losses - gains, networks
+            return _Attempt(domain, diffusion, networks, answers, item_losses(answers, item))
+
+        chooses, disagree = len(item) >= _FEWEST_TO_CHOOSE, self._disagree(items)
+        columns, edges = self._domain, self._reading_edges()
+        if not chooses and edges is not None and not disagree and not columns.columns_follow_edges():
+            columns = edges
+        best, tried = attempt(columns, longest.layers), [columns]
+        if chooses and edges is not None:
+            other = attempt(edges, longest.layers)
+            if _clear(best.losses - other.losses):
+                best, tried = other, [edges, columns]  # columns may be better where less is diffused
+        for domain in tried if chooses else ():
+            for layers in self._shorter(longest):
+                shorter = attempt(domain, layers)
+                gains = best.losses - shorter.losses
+                # Held-out labels may favour less diffusion than the graph allows; where the graph is made of the
+                # points, only by a clear margin.
+                if gains.mean() > 0 if self._graph_is_given else _clear(gains):
+                    best = shorter
                 elif gains.mean() <= 0 and not self._graph_is_given:
                     break  # a still shorter one would not help either
-        if self.layers == "auto" and len(item) < _FEWEST_TO_CHOOSE and self._disagree(items):
+        self._domain, chosen, without, answers = best.domain, best.diffusion, best.networks, best.answers
+        if self.layers == "auto" and not chooses and disagree:
             # No label could be held out to ask, but the labelled edges answer.
             chosen = self._diffusion(0, float(longest.strength))
         networks, _ = train(chosen, used=np.ones((self.n_inits, len(items.nodes)), bool))
-        if self.layers == "auto" and self._graph_is_given and not chosen.layers:
+        if self.layers == "auto" and self._graph_is_given and not chosen.layers and self._domain.of_edges is None:
             warnings.warn(
                 f"neighbours of the given graph tell less than the columns do ({self._agreement(items)}): the base "
                 "answers alone, and nothing is diffused",
@@ -476,10 +504,15 @@ class BaseCOIN(SaveableCOIN):
         self.base_, self.readout_ = None, None
         at_folds: Array | None = None
         if without and (points is not None or len(without) * operator.n_nodes * n_outputs <= _MOST_KEPT):
-            at_folds = self._outputs_of(without, operator)
+            at_folds = self._outputs_of(list(without), operator)
             answers = answers if points is None else at_folds[fold, items.nodes[item]].astype(np.float64)
         self.models_ = [network.cpu().double().eval() for network in networks]
         return answers, at_folds
+
+    def _reading_edges(self) -> Domain | None:
+        """The domain with a network that reads the edges of a given graph, where that may be better than columns."""
+        automatic = isinstance(self.base, str) and self.base == "auto" and self._graph_is_given
+        return self._domain.reading_edges(self.width) if automatic else None
 
     def _lesson(self, items: Items) -> tuple[Graph, Any, Items]:
         """What networks learn on: the graph, its points if these are not the nodes, and the items.
@@ -511,8 +544,8 @@ class BaseCOIN(SaveableCOIN):
 
         The answers are at all items, of shape (networks, items, outputs). ``points`` are the nodes, if not all.
         """
-        device, features = torch.device(self.device), self._domain.features
-        rows = self._domain.points if points is None else points
+        device = torch.device(self.device)
+        rows, features = self._domain.read(self._domain.points if points is None else points)
         inputs = torch.as_tensor(features.inputs(rows, np.float32), device=device)
         networks = self._new_networks(inputs.shape[1], n_outputs, diffusion, len(used))
         kind = torch.long if self._head == "softmax" else torch.float32
@@ -653,14 +686,14 @@ class BaseCOIN(SaveableCOIN):
 
     def _outputs_of(self, networks: list[COIN], operator: Laplacian, points: Any = None) -> Array:
         """What networks answer at the nodes of a graph, or at points of a smaller one: (networks, nodes, outputs)."""
-        rows = self._domain.points if points is None else points
+        rows, features = self._domain.read(self._domain.points if points is None else points)
         with torch.no_grad():
             if operator.n_nodes <= MANY:
-                inputs = torch.as_tensor(self._domain.features.inputs(rows, np.float32), device=self.device)
+                inputs = torch.as_tensor(features.inputs(rows, np.float32), device=self.device)
                 return np.stack([network.eval()(inputs, operator).cpu().double().numpy() for network in networks])
             parts = []
             for here in slices(rows.shape[0]):
-                inputs = torch.as_tensor(self._domain.features.inputs(rows[here], np.float32), device=self.device)
+                inputs = torch.as_tensor(features.inputs(rows[here], np.float32), device=self.device)
                 parts.append(torch.cat([network.eval().base(inputs) for network in networks], dim=-1))
             columns = networks[0].diffusion(torch.cat(parts), operator)
             return np.asarray(columns.unflatten(1, (len(networks), -1)).movedim(1, 0).cpu().numpy())
@@ -693,13 +726,14 @@ class BaseCOIN(SaveableCOIN):
 
     # ---- answers --------------------------------------------------------------------------------------------------
 
-    def base_outputs(self, rows: Any) -> Array:
+    def base_outputs(self, rows: Any, adjacency: Any = None) -> Array:
         """The base's answers for rows, in double precision: the mean of the networks, or another base's output."""
         if self.base_ is not None:
             return self.base_.outputs(self._domain.features.columns(rows))
         parts = []
+        rows, features = self._domain.read(rows, adjacency)
         for here in slices(rows.shape[0]):
-            inputs = torch.as_tensor(self._domain.features.inputs(rows[here]))
+            inputs = torch.as_tensor(features.inputs(rows[here]))
             with torch.no_grad():
                 parts.append(torch.stack([model.base(inputs) for model in self.models_]).mean(0).numpy())
         return np.concatenate(parts)
@@ -729,8 +763,10 @@ class BaseCOIN(SaveableCOIN):
     def _induce(self, rows: Any, adjacency: Any) -> Array:
         domain = self._domain
         if self._graph_is_given and adjacency is None:
+            reads = "" if domain.of_edges is None else ", and reads edges that it was not given"
             warnings.warn(
-                f"{rows.shape[0]} points are new and came without adjacency: the base network answers them alone",
+                f"{rows.shape[0]} points are new and came without adjacency: the base network answers them alone"
+                f"{reads}",
                 UserWarning,
                 stacklevel=4,
             )
@@ -738,7 +774,7 @@ class BaseCOIN(SaveableCOIN):
         # Nodes that no label reaches have nothing to pass on.
         weights = sp.csr_array(weights @ sp.diags_array(self.record_.reached.astype(np.float64)))
         operator = domain.graph.laplacian(torch.float64)
-        start, own = self.record_.base, self.base_outputs(rows)
+        start, own = self.record_.base, self.base_outputs(rows, adjacency)
         if self.readout_ is None:
             return follow(self.diffusion_, operator, start, own, weights)
         if not self.layers_:
@@ -746,6 +782,11 @@ class BaseCOIN(SaveableCOIN):
         record = self.record_
         labels = Labelled(Inputs(start), record.nodes, record.targets, record.weights, own.shape[1])
         return self.readout_(follow(self.diffusion_, operator, clamped(start, labels), own, weights))
+
+
+def _clear(gains: Array) -> bool:
+    """Whether held-out labels gain clearly."""
+    return bool(gains.mean() > _CLEARLY * gains.std() / math.sqrt(len(gains)))
 
 
 def _search_line(recall: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,6 +26,8 @@ Scaling = Literal["auto", "standard", "none"]
 _DOMINATED = 0.2
 #: Dense columns up to which a classical base sees them all.
 MOST_COLUMNS = 512
+# Standard errors by which the columns of neighbours must be alike, or unlike.
+_TELLING = 3.0
 # Above this width the covariance matrix costs more than a randomised decomposition.
 _WIDE = 2000
 
@@ -146,6 +149,8 @@ class Domain:
         Share of the true nearest neighbours that was found; below 1 for an approximate search.
     links
         What was mixed into the graph after it was built, in this order, and joins new points to it.
+    of_edges
+        From the edges of nodes to what the network sees, where it reads these in the place of columns.
     """
 
     points: Any
@@ -159,6 +164,7 @@ class Domain:
     metric: Metric = "euclidean"
     recall: float = 1.0
     links: tuple[Links, ...] = ()
+    of_edges: FeatureMap | None = None
 
     @classmethod
     def of_points(
@@ -216,10 +222,11 @@ class Domain:
 
     def to_dict(self) -> dict[str, Any]:
         """Arrays and plain values; the fingerprints follow from the points."""
-        left_out = ("fingerprints", "features", "graph", "links")
+        left_out = ("fingerprints", "features", "graph", "links", "of_edges")
         plain = {name: value for name, value in vars(self).items() if name not in left_out}
         links = [each.to_dict() for each in self.links]
-        return plain | {"features": vars(self.features), "weights": self.graph.weights, "links": links}
+        edges = {} if self.of_edges is None else {"of_edges": vars(self.of_edges)}
+        return plain | {"features": vars(self.features), "weights": self.graph.weights, "links": links} | edges
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> Domain:
@@ -227,8 +234,9 @@ class Domain:
         state = dict(state)
         features, graph = FeatureMap(**state.pop("features")), Graph.of(state.pop("weights"))
         links = tuple(Links.from_dict(each, graph) for each in state.pop("links"))
-        known = fingerprints(state["points"])
-        return cls(fingerprints=known, features=features, graph=graph, links=links, **state)
+        known, edges = fingerprints(state["points"]), state.pop("of_edges", None)
+        of_edges = None if edges is None else FeatureMap(**edges)
+        return cls(fingerprints=known, features=features, graph=graph, links=links, of_edges=of_edges, **state)
 
     def graph_of(self, nodes: NDArray[np.int64]) -> Graph:
         """The graph of some of the nodes: of their own nearest neighbours, or what a given graph says of them."""
@@ -259,6 +267,53 @@ class Domain:
         weights: Mix = {"own": mix["precomputed"] / both, "near": mix["knn"] / both}
         inputs = self.features.columns(self.points)
         return self.over(Links.with_neighbours(self.graph, inputs, weights, n_neighbors, bandwidth_rank))
+
+    def edges(self) -> sp.csr_array:
+        """The weights of a given graph as they were given, without its loops."""
+        assert self.degree is not None
+        root = sp.diags_array(np.sqrt(self.degree))
+        found = sp.coo_array(root @ self.graph.weights @ root)
+        apart = found.row != found.col
+        return sp.csr_array((found.data[apart], (found.row[apart], found.col[apart])), shape=found.shape)
+
+    def reading_edges(self, width: int) -> Domain | None:
+        """The same, with a network that reads which nodes a node is joined to; None where that says nothing new."""
+        if self.degree is None or self.bandwidth is not None or self.links:
+            return None
+        edges = self.edges()
+        if not edges.nnz or self._are_columns(edges):
+            return None
+        return replace(self, of_edges=FeatureMap.fit(edges, scaling="none", width=width))
+
+    def _are_columns(self, edges: sp.csr_array) -> bool:
+        """Whether the columns are the edges already."""
+        if self.points.shape != edges.shape:
+            return False
+        apart = sp.csr_array(self.points) - edges
+        apart.setdiag(0)
+        return bool(abs(apart).max() <= 1e-6 * edges.max())
+
+    def read(self, rows: Any, adjacency: Any = None) -> tuple[Any, FeatureMap]:
+        """What the network reads of rows, and how it becomes its inputs: their columns, or their edges to the nodes."""
+        if self.of_edges is None:
+            return rows, self.features
+        if rows is self.points:
+            return self.edges(), self.of_edges
+        none = sp.csr_array((rows.shape[0], self.graph.n_nodes))
+        return none if adjacency is None else sp.csr_array(adjacency, dtype=np.float64), self.of_edges
+
+    def columns_follow_edges(self) -> bool:
+        """Whether columns of neighbours are more alike, or less, than those of any two nodes.
+
+        The sum of the products of neighbours' inputs is compared with what it would be, give or take three standard
+        errors, if the rows were dealt to the nodes at random.
+        """
+        inputs = self.features.inputs(self.points)
+        weights = self.graph.weights - sp.diags_array(self.graph.weights.diagonal())
+        n, total = len(inputs), float((inputs**2).sum())
+        by_chance = -float(weights.sum()) * total / (n * max(n - 1, 1))
+        error = math.sqrt(2 * float((weights.data**2).sum())) * float(np.linalg.norm(inputs.T @ inputs)) / n
+        return abs(float((inputs * (weights @ inputs)).sum()) - by_chance) > _TELLING * error
 
     def in_own_form(self, rows: Any) -> Any:
         """Rows as dense or CSR, whichever the nodes are."""

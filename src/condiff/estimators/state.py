@@ -111,6 +111,12 @@ def anything(value: Any, name: str, sizes: Sizes) -> None:
     """What is checked elsewhere."""
 
 
+def nothing(value: Any, name: str, sizes: Sizes) -> None:
+    """None."""
+    if value is not None:
+        raise Mismatch(f"{name} is {_shown(value)}, not null")
+
+
 def each(inner: Check, most: int, least: int = 0) -> Check:
     """A list."""
 
@@ -300,6 +306,8 @@ def _domain(value: Any, name: str, sizes: Sizes) -> None:
     maybe(array("f8", "columns", "inputs"))(components, f"{name}.features.components", sizes)
     sizes.setdefault("inputs", sizes["columns"])
     by_column = maybe(array("f8", "columns")) if is_sparse else array("f8", "columns")
+    of_edges = value.get("of_edges")
+    edge_components = of_edges.get("components") if isinstance(of_edges, dict) else None
     record(
         {
             "points": anything,
@@ -320,7 +328,18 @@ def _domain(value: Any, name: str, sizes: Sizes) -> None:
             "cut": whole(0),
             "rank": whole(0),
             "links": anything,
-        }
+        },
+        {
+            "of_edges": record(
+                {
+                    "mean": nothing,
+                    "scale": nothing,
+                    "components": maybe(array("f8", "nodes", "inputs of edges")),
+                    "offset": array("f8", "nodes" if edge_components is None else "inputs of edges"),
+                    "unit": number(1e-300),
+                }
+            )
+        },
     )(value, name, sizes)
     if sizes["nodes"] < 1 or sizes["columns"] < 1:
         raise Mismatch(f"{name}.points is empty")
@@ -331,6 +350,10 @@ def _domain(value: Any, name: str, sizes: Sizes) -> None:
         raise Mismatch(f"{name}.cut and rank are {_shown(value['cut'])} and {_shown(value['rank'])}")
     narrow = not is_sparse and sizes["columns"] <= MOST_COLUMNS
     sizes["seen"] = sizes["columns" if narrow else "inputs"]
+    if of_edges is not None:
+        if value["degree"] is None or value["bandwidth"] is not None:
+            raise Mismatch(f"{name}.of_edges goes with a graph that was given")
+        sizes["inputs"] = len(of_edges["offset"])
 
 
 def _links(value: Any, name: str, sizes: Sizes) -> None:

@@ -140,6 +140,16 @@ class Coverage(Protocol):
             found.append((Case(name, condition, data.fingerprint), splits))
         return found
 
+    def options_of(self, runs: Sequence[Run]) -> CoverageOptions:
+        condition = runs[0].condition
+        return CoverageOptions(
+            datasets=runs[0].dataset,
+            labels=int(condition.number("labels")),
+            coverage=condition.number("coverage"),
+            draws=1 + max(run.split for run in runs),
+            base=str(condition.get("base", "default")),
+        )
+
     def jobs(self, options: CoverageOptions) -> list[Job]:
         """Draw by draw: what is there after a while is over all data sets."""
         return sorted(super().jobs(options), key=lambda job: job.seed)

@@ -137,6 +137,16 @@ class Forecast(Protocol):
             found += [(Case(name, condition, panel.fingerprint), windows) for condition in conditions]
         return found
 
+    def options_of(self, runs: Sequence[Run]) -> ForecastOptions:
+        condition = runs[0].condition
+        return ForecastOptions(
+            panels=runs[0].dataset,
+            task=str(condition["task"]),
+            rates=str(condition["hidden"]),
+            horizon=str(condition["horizon"] or 1),
+            windows=1 + max(run.split for run in runs),
+        )
+
     def jobs(self, options: ForecastOptions) -> list[Job]:
         """Window by window: what is there after a while is over all panels."""
         return sorted(super().jobs(options), key=lambda job: job.seed)

@@ -150,6 +150,9 @@ class Labelling(Protocol):
             found += [(Case(name, Condition(errors=errors), data.fingerprint), splits) for errors in shares]
         return found
 
+    def options_of(self, runs: Sequence[Run]) -> LabellingOptions:
+        return LabellingOptions(dataset=runs[0].dataset, draws=1 + max(run.split for run in runs))
+
     def jobs(self, options: LabellingOptions) -> list[Job]:
         """Draw by draw, so that what is there after a while is a comparison on all data sets."""
         return sorted(super().jobs(options), key=lambda job: job.seed)

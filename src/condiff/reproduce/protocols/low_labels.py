@@ -92,6 +92,10 @@ class LowLabels(Protocol):
                 found.append((Case("mnist", condition, mnist.fingerprint(features)), splits))
         return found
 
+    def options_of(self, runs: Sequence[Run]) -> LowLabelsOptions:
+        condition, draws = runs[0].condition, 1 + max(run.split for run in runs)
+        return LowLabelsOptions(features=str(condition["features"]), budget=str(condition["labels"]), draws=draws)
+
     def jobs(self, options: LowLabelsOptions) -> list[Job]:
         """Draw by draw, so that what is there after a while is a comparison of all methods."""
         return sorted(super().jobs(options), key=lambda job: (job.seed, str(job.case.condition["features"])))

@@ -244,7 +244,8 @@ class Node(Protocol):
                 how = "'s layers are within them" if coin.explicit else " takes one implicit step, which has no limit"
                 found.append(
                     f"{dataset.name}: COIN{how} (explicit layers are {limits}); validation nodes choose the time of "
-                    "the diffusion, the weight decay, and whether features are averaged over neighbours first"
+                    "the diffusion, the weight decay, whether features are averaged over neighbours first, and whether "
+                    "edges are read in their place"
                 )
         return found
 
@@ -314,6 +315,8 @@ def _chosen(runs: Sequence[Run]) -> str:
         times = " times" if name == "smoothed" else ""
         shown = ", ".join(f"{value}{times} ({number} of {len(runs)} runs)" for value, number in counts.most_common())
         texts += [f"{words} {shown}"] if shown else []
+    edges = sum(bool(run.metrics.get("edges")) for run in runs)
+    texts += [f"edges in the place of features ({edges} of {len(runs)} runs)"] if edges else []
     return "; ".join(texts)
 
 

@@ -138,6 +138,15 @@ class Text(Protocol):
                 found.append((Case(name, condition, content.fingerprint), splits))
         return found
 
+    def options_of(self, runs: Sequence[Run]) -> TextOptions:
+        condition = runs[0].condition
+        return TextOptions(
+            dataset=runs[0].dataset,
+            budget=str(condition["labels"]),
+            balance="balanced" if condition["balanced"] else "unbalanced",
+            draws=1 + max(run.split for run in runs),
+        )
+
     def jobs(self, options: TextOptions) -> list[Job]:
         """Draw by draw, so that what is there after a while is a comparison under all conditions."""
         return sorted(super().jobs(options), key=lambda job: job.seed)

@@ -2,6 +2,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 
 from condiff.diffusion import Diffusion, certify
@@ -32,7 +33,7 @@ def test_other_graphs_get_settings_of_their_own(tiny_problem):
 
 @pytest.mark.parametrize("diffusion", [9.0, Diffusion(4, 0.2)])
 def test_without_room_for_rows_the_diffusion_is_made_anew(tiny_problem, monkeypatch, diffusion):
-    inputs = coin_chosen._Inputs.of(tiny_problem, 2)
+    inputs = coin_chosen._Inputs.of(tiny_problem, tiny_problem.features, 2)
 
     def answer_and_gradient():
         [flow] = coin_chosen._flows(tiny_problem, [diffusion])
@@ -60,17 +61,28 @@ def test_an_implicit_step_is_the_resolvent(tiny_problem, monkeypatch):
         np.testing.assert_allclose(found, np.linalg.solve(identity + time * (identity - walk), u), rtol=1e-5)
 
 
-@pytest.mark.parametrize("times", [0, 2])
-def test_averaging_after_the_map_is_averaging_the_features(tiny_problem, times):
-    inputs = coin_chosen._Inputs.of(tiny_problem, times)
-    x = tiny_problem.features.toarray() - tiny_problem.features.toarray().mean(0)
+@pytest.mark.parametrize(("times", "edges"), [(0, False), (2, False), (2, True)])
+def test_averaging_after_the_map_is_averaging_the_features(tiny_problem, times, edges):
+    columns = np.eye(tiny_problem.n_nodes) if edges else tiny_problem.features.toarray()
+    inputs = coin_chosen._Inputs.of(tiny_problem, None if edges else tiny_problem.features, times)
+    x = columns - columns.mean(0)
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     walk = tiny_problem.graph.normalised("random_walk", self_loops="add").weights.toarray()
     x = np.linalg.matrix_power(walk, times) @ x
     known = (tiny_problem.labels >= 0).numpy()
     x /= np.sqrt((x[known] ** 2).sum(1).mean())
-    found = inputs.mapped(torch.eye(tiny_problem.n_features)).numpy()
+    found = inputs.mapped(torch.eye(columns.shape[1])).numpy()
     np.testing.assert_allclose(found, x, atol=1e-5)
+
+
+def test_edges_are_read_where_features_know_nothing(tiny_problem):
+    noise = torch.rand(tiny_problem.n_nodes, 2, generator=torch.Generator().manual_seed(0)).numpy()
+    blind = dataclasses.replace(tiny_problem, features=sp.csr_array(noise))
+    outcome = dataclasses.replace(COIN.recommended("rings"), training=QUICK).solve(blind, 0)
+    assert outcome.chosen["edges"]
+    known = tiny_problem.labels >= 0
+    assert (outcome.scores.argmax(1)[known] == tiny_problem.labels[known]).float().mean() > 0.9
+    assert not ChosenCOIN(edges=False, training=QUICK).solve(blind, 0).chosen["edges"]
 
 
 def test_what_is_given_is_not_chosen(tiny_problem):

@@ -31,6 +31,8 @@ from condiff.uncertainty.calibration import apply_temperature, fit_temperature
 TIMES, EXPLICIT_TIMES = (9.0, 4.0, 19.0, 0.0), (4.0, 2.0, 8.0)
 #: How often features are averaged over neighbours before the base sees them, and weight decays.
 SMOOTHED, DECAYS = (0, 2), (5e-4, 5e-5, 5e-3)
+# How often the nodes' own numbers are averaged, where the base reads edges: to whom a node's neighbours are joined.
+_OF_EDGES = 2
 # Hops that the series of an implicit step goes: what is left of its weights goes to the last.
 _HOPS = 20
 # A denser matrix of features is multiplied faster as such.
@@ -48,11 +50,13 @@ class ChosenCOIN(NodeMethod):
     neighbours: it has no step-size limit, and probabilities stay such. With 20 labels per class a hidden layer earned
     nothing. Where a node's own features say little, they are averaged over its neighbours, and theirs, before the base
     sees them: the diffusion is then split around the base, as Strang's splitting has it, and not after it alone.
+    Features may also know nothing of the classes: then the base may read the edges instead, a column for every node,
+    averaged over neighbours and theirs.
 
-    Time, averaging and weight decay are chosen one after the other by the log loss of the validation nodes after
-    calibration; the time 0 is the base alone. What is given is not chosen. ``layers`` and ``strength`` ask for explicit
-    layers on the paper's operator instead; one of them alone leaves the other to the positivity limit of the graph and
-    to the validation nodes.
+    What is read, averaging, time and weight decay are chosen one after the other by the log loss of the validation
+    nodes after calibration; the time 0 is the base alone. What is given is not chosen. ``layers`` and ``strength`` ask
+    for explicit layers on the paper's operator instead; one of them alone leaves the other to the positivity limit of
+    the graph and to the validation nodes.
 
     Parameters
     ----------
@@ -62,6 +66,8 @@ class ChosenCOIN(NodeMethod):
         The total time of the diffusion; ``layers * strength`` of explicit ones.
     smoothed
         How often features are averaged over neighbours first.
+    edges
+        Whether the base reads edges in the place of features.
     weight_decay
         Of all weights.
     training
@@ -72,6 +78,7 @@ class ChosenCOIN(NodeMethod):
     strength: float | None = None
     time: float | None = None
     smoothed: int | None = None
+    edges: bool | None = None
     weight_decay: float | None = None
     training: Training = field(default=Training(learning_rate=0.3, patience=30))
 
@@ -85,6 +92,8 @@ class ChosenCOIN(NodeMethod):
             raise InvalidInputError(f"time must be a number of at least 0, or null to be chosen, not {self.time!r}")
         if self.smoothed is not None and (not isinstance(self.smoothed, int) or self.smoothed < 0):
             raise InvalidInputError(f"smoothed must be a whole number of at least 0, not {self.smoothed!r}")
+        if self.edges is not None and not isinstance(self.edges, bool):
+            raise InvalidInputError(f"edges must be true, false, or null to be chosen, not {self.edges!r}")
         if None not in (self.layers, self.strength, self.time):
             raise InvalidInputError("time must be left out where layers and strength are given: it is their product")
 
@@ -109,29 +118,35 @@ class ChosenCOIN(NodeMethod):
         times = EXPLICIT_TIMES if self.time is None else (self.time,)
         return [Diffusion(max(1, round(each / self.strength)), self.strength) for each in times]
 
+    def inputs(self, problem: NodeProblem) -> list[_Inputs]:
+        """What a base may read: features, or the edges."""
+        averagings = SMOOTHED if self.smoothed is None else (self.smoothed,)
+        found = [] if self.edges else [_Inputs.of(problem, problem.features, each) for each in averagings]
+        if self.edges is not False:
+            times = _OF_EDGES if self.smoothed is None else self.smoothed
+            found.append(_Inputs.of(problem, None, times))
+        return found
+
     def solve(self, problem: NodeProblem, seed: int) -> Outcome:
         started = time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", StepSizeWarning)  # the protocol warns of a strength that was asked for
             flows = _flows(problem, self.diffusions(problem))
-            averagings = SMOOTHED if self.smoothed is None else (self.smoothed,)
             decays = DECAYS if self.weight_decay is None else (self.weight_decay,)
-            inputs = {each: _Inputs.of(problem, each) for each in averagings}
+            inputs = self.inputs(problem)
 
-            def attempt(flow: _Flow, averaged: int, decay: float) -> _Trial:
+            def attempt(flow: _Flow, read: _Inputs, decay: float) -> _Trial:
                 torch.manual_seed(seed)
-                outcome = train(
-                    _Network(problem, inputs[averaged], flow), problem, replace(self.training, weight_decay=decay)
-                )
-                chosen = {**flow.named, "smoothed": averaged, "weight_decay": decay}
-                return _Trial.of(outcome, problem, flow, averaged, chosen)
+                outcome = train(_Network(problem, read, flow), problem, replace(self.training, weight_decay=decay))
+                chosen = {**flow.named, **read.named, "weight_decay": decay}
+                return _Trial.of(outcome, problem, flow, read, chosen)
 
             # From the most usual settings on, one choice after the other.
-            trials = [attempt(flows[0], averaged, decays[0]) for averaged in averagings]
+            trials = [attempt(flows[0], read, decays[0]) for read in inputs]
             best = min(trials, key=lambda trial: trial.loss)
-            trials += [attempt(flow, best.averaged, decays[0]) for flow in flows[1:]]
+            trials += [attempt(flow, best.read, decays[0]) for flow in flows[1:]]
             best = min(trials, key=lambda trial: trial.loss)
-            trials += [attempt(best.flow, best.averaged, decay) for decay in decays[1:]]
+            trials += [attempt(best.flow, best.read, decay) for decay in decays[1:]]
         best = min(trials, key=lambda trial: trial.loss)
         epochs = sum(trial.epochs for trial in trials)
         return Outcome(best.scores, epochs, time.perf_counter() - started, best.chosen)
@@ -144,18 +159,18 @@ class _Trial(NamedTuple):
     scores: Tensor
     epochs: int
     flow: _Flow
-    averaged: int
+    read: _Inputs
     chosen: dict[str, float]
 
     @classmethod
-    def of(cls, outcome: Outcome, problem: NodeProblem, flow: _Flow, averaged: int, chosen: dict[str, float]) -> _Trial:
+    def of(cls, outcome: Outcome, problem: NodeProblem, flow: _Flow, read: _Inputs, chosen: dict[str, float]) -> _Trial:
         """Judge answers by their log loss once they are calibrated: how flat a diffusion left them is no merit."""
         known = problem.validation
         answers, codes = outcome.scores[known].exp().double().numpy(), problem.labels[known].numpy()
         temperature = fit_temperature(answers, codes, np.ones(len(codes)))
         likely = apply_temperature(answers, temperature)[np.arange(len(codes)), codes]
         loss = float(-np.log(np.maximum(likely, 1e-12)).mean())
-        return cls(loss, outcome.scores, outcome.epochs, flow, averaged, chosen)
+        return cls(loss, outcome.scores, outcome.epochs, flow, read, chosen)
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,10 +255,12 @@ class _Inputs:
     scale: Tensor
     mean: SparseMatrix
     times: int
+    named: dict[str, float]
 
     @classmethod
-    def of(cls, problem: NodeProblem, times: int) -> _Inputs:
-        features = problem.features
+    def of(cls, problem: NodeProblem, columns: sp.csr_array | None, times: int) -> _Inputs:
+        """Of some columns; of the numbers of the nodes, where there are none."""
+        features = sp.eye_array(problem.n_nodes, format="csr") if columns is None else columns
         centre = np.asarray(features.mean(axis=0)).ravel()
         squares = np.asarray(features.multiply(features).sum(axis=1)).ravel() - 2 * (features @ centre)
         length = np.sqrt(np.maximum(squares + centre @ centre, _TINY**2))
@@ -253,12 +270,14 @@ class _Inputs:
         for _ in range(times):
             seen = seen @ means
         seen = sp.csr_array(seen @ sp.diags_array(1 / length))
-        rows = (seen @ features).toarray() - np.outer(np.asarray(seen.sum(axis=1)).ravel(), centre)
-        typical = math.sqrt(float((rows**2).sum()) / len(rows)) or 1.0
-        sparse = features.nnz <= _SPARSE * problem.n_nodes * problem.n_features
+        rows, sums = sp.csr_array(seen @ features), np.asarray(seen.sum(axis=1)).ravel()
+        total = float((rows.data**2).sum()) - 2 * float((rows @ centre) @ sums) + float(sums @ sums * (centre @ centre))
+        typical = math.sqrt(max(total, 0.0) / len(sums)) or 1.0
+        sparse = features.nnz <= _SPARSE * math.prod(features.shape)
         scale = torch.from_numpy(1 / (typical * length)).float()[:, None]
-        x = problem.x if sparse else problem.x_dense
-        return cls(x, torch.from_numpy(centre).float(), scale, SparseMatrix.of(means), times)
+        x = SparseMatrix.of(features) if columns is None else problem.x if sparse else problem.x_dense
+        named: dict[str, float] = {"smoothed": times, "edges": columns is None}
+        return cls(x, torch.from_numpy(centre).float(), scale, SparseMatrix.of(means), times, named)
 
     def mapped(self, weight: Tensor) -> Tensor:
         """The features times a matrix of weights."""
@@ -277,7 +296,7 @@ class _Network(NodeNetwork):
         super().__init__()
         self.inputs, self.flow = inputs, flow
         self.rows = PerPart(flow.rows) if flow.rows is not None else None
-        self.weight = nn.Parameter(torch.zeros(problem.n_features, problem.n_classes))
+        self.weight = nn.Parameter(torch.zeros(len(inputs.centre), problem.n_classes))
         self.bias = nn.Parameter(torch.zeros(problem.n_classes))
         self._validated: Tensor | None = None
 
