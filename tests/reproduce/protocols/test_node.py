@@ -228,9 +228,9 @@ def test_what_was_chosen_and_what_is_no_better_than_chance_is_said(tmp_path: Pat
     assert note.startswith("ring: COIN takes one implicit step, which has no limit") and "weight decay" in note
     work = protocol.jobs(options)
 
-    def said(right: float) -> list[str]:
-        chosen = {"time": 4.0, "smoothed": 2.0, "weight_decay": 0.01}
-        metrics = {"accuracy": 50.0, "validation_accuracy": right, **chosen}
+    def said(right: float, tested: float = 90.0) -> list[str]:
+        chosen = {"time": 4.0, "smoothed": 2.0, "edges": False, "weight_decay": 0.01}
+        metrics = {"accuracy": tested, "validation_accuracy": right, **chosen}
         runs = [job.key.run(metrics, epochs=1, seconds=1.0, memory_mb=1.0) for job in work]
         return protocol.remarks(work, runs)
 
@@ -239,7 +239,9 @@ def test_what_was_chosen_and_what_is_no_better_than_chance_is_said(tmp_path: Pat
         "a weight decay of 0.01 (2 of 2 runs)"
     )
     assert said(90.0) == [chosen]
-    assert said(35.0)[0] == chosen and "no better than chance (33.3 %)" in said(35.0)[1]
+    assert said(35.0)[0] == chosen and "of the validation nodes, no better than chance (33.3 %)" in said(35.0)[1]
+    # What was chosen on validation nodes is better there than elsewhere.
+    assert "right at 30.0 % of the test nodes, no better than chance" in said(60.0, 30.0)[1]
 
 
 def test_a_strength_past_a_limit_is_warned_of_where_it_was_asked_for(tmp_path: Path) -> None:

@@ -259,9 +259,9 @@ class Node(Protocol):
                 found.append(f"{dataset}: {method} chose {_chosen([run for _, run in own])}")
             if (chance := _at_chance(own, self.dataset(own[0][0].case).labels)) is not None:
                 found.append(
-                    f"{dataset}: {method} is right at {chance[0]:.1f} % of the validation nodes, no better than chance "
-                    f"({chance[1]:.1f} %): the graph or the features tell too little of the classes. Compare MLP, "
-                    "which does without the graph, and LabelPropagation, which does without features"
+                    f"{dataset}: {method} is right at {chance[1]:.1f} % of the {chance[0]} nodes, no better than "
+                    f"chance ({chance[2]:.1f} %): the graph or the features tell too little of the classes. Compare "
+                    "MLP, which does without the graph, and LabelPropagation, which does without features"
                 )
         return found
 
@@ -320,15 +320,23 @@ def _chosen(runs: Sequence[Run]) -> str:
     return "; ".join(texts)
 
 
-def _at_chance(own: Sequence[tuple[Job, Run]], labels: NDArray[np.int64]) -> tuple[float, float] | None:
-    """The accuracy at the validation nodes and that of a guess, in percent, where these cannot be told apart."""
-    counts = np.bincount(labels[own[0][0].split.validation])
-    if counts.size == 0:
-        return None
-    guess, number = counts.max() / counts.sum(), counts.sum()
-    right = float(np.mean([run.metrics["validation_accuracy"] for _, run in own]))
-    limit = guess + 2 * float(np.sqrt(guess * (1 - guess) / number))
-    return (right, 100 * guess) if right <= 100 * limit else None
+def _at_chance(own: Sequence[tuple[Job, Run]], labels: NDArray[np.int64]) -> tuple[str, float, float] | None:
+    """Where answers cannot be told from always giving the most frequent class: which nodes, accuracy and guess, in %.
+
+    At validation nodes too, of which there are equally many per class; but these have chosen weights and settings.
+    """
+    split = own[0][0].split
+    for part, nodes, name in (
+        ("test", split.test, "accuracy"),
+        ("validation", split.validation, "validation_accuracy"),
+    ):
+        if not len(nodes):
+            continue
+        guess = np.bincount(labels[nodes]).max() / len(nodes)
+        right = float(np.mean([run.metrics[name] for _, run in own]))
+        if right <= 100 * (guess + 2 * float(np.sqrt(guess * (1 - guess) / len(nodes)))):
+            return part, right, 100 * guess
+    return None
 
 
 def _per_class(dataset: NodeDataset, nodes: NDArray[np.int64]) -> int | None:
