@@ -5,9 +5,10 @@
 Graphs are drawn from a stochastic block model with heavy-tailed degrees: classes of uneven sizes, each of several
 communities; nodes differ in how far their links keep to their class, and some have another class than their links and
 features say. They are as dense as shops' graphs of what is bought together, as sparse as citations, with words or dense
-features that tell much or little. What ``condiff reproduce node GRAPH`` does by itself was chosen on graphs like those
-of ``CHOSEN``, and on real ones at splits that no table has; ``UNSEEN`` was first run after that. Every run is one line
-of runs.jsonl, and a command that was stopped goes on where it was.
+features that tell much, little or nothing. What ``condiff reproduce node GRAPH`` does by itself was chosen on graphs
+like those of ``CHOSEN``, and on real ones at splits that no table has; ``UNSEEN`` was first run after that, but for the
+idea to read edges, which came with other graphs whose features say nothing. Every run is one line of runs.jsonl, and a
+command that was stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -74,6 +75,8 @@ UNSEEN = {
     "sparse links": Drawn(1800, 6, 3.5, 0.79, 2.5, 4, features=1000, words=25, topic=0.12, community_topic=0.12),
     "weaker words": Drawn(1600, 9, 12, 0.94, 2.4, 8, 0.7, features=900, words=25, topic=0.02, community_topic=0.04),
     "strong words": Drawn(1600, 12, 7, 0.74, 2.8, 2, features=1500, words=50, topic=0.35, community_topic=0.10),
+    "useless words": Drawn(1600, 6, 10, 0.85, features=60, words=5),
+    "useless words and few links": Drawn(1600, 5, 4, 0.92, 2.8, 2, features=300, words=10),
 }
 
 
