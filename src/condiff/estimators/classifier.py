@@ -62,7 +62,8 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         models and a Gaussian process, fitted on the labels alone, for ordinary tables; a rehearsal on the unlabelled
         points decides whether, how far and over which graph to diffuse. Any classifier likewise. ``"auto"`` takes the
         network for given graphs, sparse columns and embeddings, and the blend for others, unless these are redundant,
-        as pixels are, and the network wins a contest; ``choice_`` says what was decided, and why.
+        as pixels are, and the network wins a contest; ``choice_`` says what was decided, and why. On a given graph the
+        network may read the edges in the place of the columns, where held-out labels gain by it.
     graph : {"auto", "knn", "leaves", "answers", "precomputed"}, dict or callable, default="auto"
         What joins points. ``"knn"``: nearest neighbours. ``"leaves"``: leaves shared in trees that were grown on the
         labels. ``"answers"``: neighbours in what the base says. ``"precomputed"``: the symmetric ``adjacency`` given
