@@ -1,9 +1,8 @@
 """Convection-diffusion networks for learning from few labels."""
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from condiff.lazy import names_from
 
 __version__ = "0.1.0"
 
@@ -30,22 +29,13 @@ if TYPE_CHECKING:
     from condiff.model import COIN
     from condiff.readers.graph_file import read_graph
 
-# torch and scikit-learn take seconds to import: a name brings its package only when it is used.
-_HOMES = {
-    "condiff.model": ("COIN",),
-    "condiff.estimators": ("COINClassifier", "COINMultiLabelClassifier", "COINRegressor", "PanelForecaster", "load"),
-    "condiff.diffusion": ("Certificate", "Diffusion", "certify", "diffusion_time"),
-    "condiff.graph": ("Graph", "kernel_graph"),
-    "condiff.readers.graph_file": ("read_graph",),
-}
-
-
-def __getattr__(name: str) -> Any:
-    for home, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(home), name)
-    raise AttributeError(f"module 'condiff' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+__getattr__, __dir__ = names_from(
+    __name__,
+    {
+        "model": ("COIN",),
+        "estimators": ("COINClassifier", "COINMultiLabelClassifier", "COINRegressor", "PanelForecaster", "load"),
+        "diffusion": ("Certificate", "Diffusion", "certify", "diffusion_time"),
+        "graph": ("Graph", "kernel_graph"),
+        "readers.graph_file": ("read_graph",),
+    },
+)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from condiff import COINClassifier, COINRegressor, load
-from condiff.encoders.table import EncodedTable
+from condiff.encoders.encoding import EncodedTable
 from condiff.readers.columns import as_columns
 
 

@@ -12,7 +12,7 @@ from sklearn.datasets import make_blobs
 
 from condiff import COINClassifier, COINMultiLabelClassifier, load
 from condiff.errors import InvalidFileError, InvalidInputError
-from condiff.estimators.saving import load_state, save_state
+from condiff.estimators.folders import load_state, save_state
 
 FAST: dict[str, Any] = {"base": "blend", "random_state": 3}
 

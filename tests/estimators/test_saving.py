@@ -22,8 +22,8 @@ from sklearn.exceptions import NotFittedError
 
 from condiff import COINClassifier, COINRegressor, PanelForecaster, load
 from condiff.errors import InvalidFileError, InvalidInputError
-from condiff.estimators import saving
-from condiff.estimators.saving import check_folder, load_state, save_state
+from condiff.estimators import folders
+from condiff.estimators.folders import check_folder, load_state, save_state
 from condiff.files import write_sealed
 
 STATE: dict[str, Any] = {
@@ -144,7 +144,7 @@ def test_a_save_that_fails_in_the_middle_leaves_what_was_there(
         raise OSError("no space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(saving, failing, fail)
+        patch.setattr(folders, failing, fail)
         with pytest.raises(OSError, match="no space left"):
             save_state(target, "Thing", {}, {"x": np.zeros(3)}, None)
     assert [path.name for path in folder.parent.iterdir()] == ["model"]
@@ -194,8 +194,8 @@ def test_a_foreign_description_is_one_clear_error(folder: Path, text: str) -> No
 
 
 def test_a_newer_schema_is_named(folder: Path) -> None:
-    resealed(folder, lambda content: content.update(schema=saving.SCHEMA + 1))
-    with pytest.raises(InvalidFileError, match=f"schema {saving.SCHEMA + 1}, but this version of condiff reads"):
+    resealed(folder, lambda content: content.update(schema=folders.SCHEMA + 1))
+    with pytest.raises(InvalidFileError, match=f"schema {folders.SCHEMA + 1}, but this version of condiff reads"):
         load_state(folder)
 
 
@@ -503,30 +503,30 @@ def test_a_model_that_is_replaced_while_it_is_read_is_read_again(
 ) -> None:
     model = tmp_path / "model"
     shutil.copytree(blended, model)
-    plain = saving.read_sealed
+    plain = folders.read_sealed
 
     def replaced(*arguments: Any, **options: Any) -> Any:
-        monkeypatch.setattr(saving, "read_sealed", plain)
+        monkeypatch.setattr(folders, "read_sealed", plain)
         found = plain(*arguments, **options)
         for _ in range(2):  # the second may be given the number of the folder that was there at first
             save_state(model, "Thing", {}, {"x": np.zeros(3)}, "new")
         return found
 
-    monkeypatch.setattr(saving, "read_sealed", replaced)
+    monkeypatch.setattr(folders, "read_sealed", replaced)
     assert load_state(model)["metadata"] == "new"
 
 
 def test_arrays_that_are_replaced_once_they_were_compared_are_not_mixed_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, plain = tmp_path / "model", saving.load_arrays
+    folder, plain = tmp_path / "model", folders.load_arrays
     save_state(folder, "A", {}, {"x": np.zeros(3)}, None)
 
     def replaced(data: bytes) -> Any:
         save_state(folder, "B", {}, {"x": np.ones(3)}, None)
         return plain(data)
 
-    monkeypatch.setattr(saving, "load_arrays", replaced)
+    monkeypatch.setattr(folders, "load_arrays", replaced)
     found = load_state(folder)
     assert (found["kind"], found["state"]["x"].tolist()) == ("A", [0.0, 0.0, 0.0])
 

@@ -81,7 +81,7 @@ def made_models(folder: Path) -> dict[str, Any]:
 
     from condiff import COINClassifier, COINRegressor, PanelForecaster
     from condiff.encoders import TableEncoder
-    from condiff.encoders.table import EncodedTable
+    from condiff.encoders.encoding import EncodedTable
 
     X, y = make_blobs(40, centers=2, n_features=4, cluster_std=3.0, random_state=0)
     labels = np.where(np.arange(40) < 24, y, -1)

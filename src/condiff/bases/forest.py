@@ -20,6 +20,8 @@ Array = NDArray[np.float64]
 
 # Rows that go through the trees together: their places in all trees stay in the cache.
 _ROWS = 2048
+# Places of rows in trees up to which to load the compiled loop takes longer than it saves.
+_FEW_PLACES = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,20 +94,20 @@ class Forest:
         # As scikit-learn grew them: thresholds are compared with numbers of single precision.
         single = np.ascontiguousarray(rows, np.float32)
         found = np.empty((len(single), len(self.roots)), np.int32)
-        if kernels.available():
+        if (found.size > _FEW_PLACES or kernels.loaded()) and kernels.available():
             from condiff.kernels.trees import find_leaves
 
             find_leaves(single, self.roots, self.feature, self.threshold, self.left, self.right, found)
             return found
-        row = np.arange(len(single))[:, None]
         found[:] = self.roots
-        while True:
-            asked = self.feature[found]
-            inside = asked >= 0
-            if not inside.any():
-                return found
-            yes = single[row, np.maximum(asked, 0)] <= self.threshold[found]
-            found = np.where(inside, np.where(yes, self.left[found], self.right[found]), found)
+        places = found.ravel()
+        moving = np.flatnonzero(self.feature[places] >= 0)
+        while len(moving):
+            here = places[moving]
+            asked = single[moving // len(self.roots), self.feature[here]]
+            places[moving] = np.where(asked <= self.threshold[here], self.left[here], self.right[here])
+            moving = moving[self.feature[places[moving]] >= 0]
+        return found
 
     def outputs(self, rows: NDArray[Any]) -> Array:
         """The mean of the leaves' answers, (rows, outputs)."""

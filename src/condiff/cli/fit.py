@@ -213,7 +213,7 @@ def fit_table(
     found: Learnable, wanted: Target, options: dict[str, Any], weights: Any = None
 ) -> COINClassifier | COINRegressor:
     """Fit the estimator of the task with the options that are not None; ``classes_`` are those of the table."""
-    from condiff.encoders.table import EncodedTable
+    from condiff.encoders.encoding import EncodedTable
 
     X: Any = EncodedTable(found.table, found.encoder) if found.encoded else found.table.matrix
     adjacency = found.adjacency

@@ -148,7 +148,7 @@ def forecast(
         if path is not None and path.suffix not in endings:
             raise InvalidInputError(f"{option} must end in {' or '.join(endings)}, but is {path}")
     if model is not None:
-        from condiff.estimators.saving import check_folder
+        from condiff.estimators.folders import check_folder
 
         check_folder(model)
     data, given, drawn = _read(panel, edges, positions, static, directed, covariates, horizon)

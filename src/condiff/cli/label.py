@@ -91,7 +91,7 @@ def command(
     from condiff.labelling.final import FullFit
     from condiff.labelling.journal import Journal
     from condiff.labelling.rows import Rows
-    from condiff.uncertainty.suggest import STRATEGIES
+    from condiff.uncertainty.suggestions import STRATEGIES
 
     if strategy not in STRATEGIES:
         raise InvalidInputError(f"--strategy must be one of {', '.join(STRATEGIES)}, not {strategy!r}")

@@ -127,28 +127,28 @@ def command(
         require_columns(read, table)
     ids = id_columns(table, id or [name for name in facts.id_columns if name in table.columns], read)
     with working(f"answering {table.n_rows} rows"), progress_shown(batches_shown):
-        from condiff.estimators import COINClassifier, load
+        from condiff.estimators.answering import load_answers
 
-        fitted = load(model)
+        fitted: Any = load_answers(model)
         facts = FitFacts.of(fitted.metadata_, model)
         notes = [GATHERED] * (model / "cluster").is_dir()
         notes += [*table.notes, *([] if fitted.encoder_ is None else fitted.encoder_.notes_at_predict(table))]
         outputs = _answers(fitted, facts, table, ids, edge_file, notes)
-        if not isinstance(fitted, COINClassifier):
+        if not fitted.classifies:
             _refuse_for_values(abstain, none_of_these, per_class)
         ranges = _ranges(fitted, facts, table, ids, edge_file, coverage, notes, per_class=per_class)
         scope = None if none_of_these is None else _scope(fitted, facts, table)
-    if not isinstance(fitted, COINClassifier) and outputs.ndim > 1:
+    if not fitted.classifies and outputs.ndim > 1:
         raise InvalidInputError(f"{model} answers {outputs.shape[1]} values per row: use condiff.load in Python")
     columns = _row_columns(table, ids, keep_columns, facts.target)
     given = _given(table, facts)
-    if given is not None and isinstance(fitted, COINClassifier):
+    if given is not None and fitted.classifies:
         notes += _unknown_labels(given, fitted.classes_.tolist(), facts.target)
     answers = (
         _class_columns(
             outputs, fitted.classes_.tolist(), given, ranges, _left_out(outputs, abstain, scope, none_of_these)
         )
-        if isinstance(fitted, COINClassifier)
+        if fitted.classifies
         else _value_columns(outputs, ranges, given)
     )
     if scope is not None:
@@ -158,7 +158,7 @@ def command(
     summary: dict[str, Any] = {"rows": table.n_rows, "out": str(out), "notes": notes}
     summary["given"] = 0 if given is None else int(observed(given).sum())
     summary["disagreeing"] = _disagreeing(answers)
-    if isinstance(fitted, COINClassifier):
+    if fitted.classifies:
         line = _class_summary(summary, answers)
     else:
         found = np.array(answers["value"])
@@ -209,7 +209,7 @@ def _answers(
     **how: bool,
 ) -> NDArray[Any]:
     """Probabilities or values for every row; with a coverage, sets of classes or the ends of intervals."""
-    from condiff.encoders.table import rows_for
+    from condiff.encoders.encoding import rows_for
 
     classifies = hasattr(fitted, "predict_proba")
     names_of_answers = ("predict_set", "predict_interval") if coverage else ("predict_proba", "predict")
@@ -285,7 +285,7 @@ def _refuse_for_values(abstain: float | None, none_of_these: float | None, per_c
 
 def _scope(fitted: Any, facts: FitFacts, table: Table) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """How far every row is out of scope, and the share of labelled rows that would be as far."""
-    from condiff.encoders.table import rows_for
+    from condiff.encoders.encoding import rows_for
     from condiff.estimators.coverage import Asked
     from condiff.estimators.scope import out_of_scope
 

@@ -101,7 +101,8 @@ def _smooth_table(
     out: Path | None,
     json: bool,
 ) -> None:
-    from condiff.encoders.table import row_names, rows_for
+    from condiff.encoders.encoding import rows_for
+    from condiff.encoders.table import row_names
     from condiff.estimators import COINClassifier, load
     from condiff.readers.tables import read_table
     from condiff.theory.smoothing import SmoothedClassifier

@@ -1,17 +1,22 @@
 """Solvers of ``u' = -strength L u`` on a graph, their step-size certificate, and the torch layer."""
 
-from condiff.diffusion.boundary import diffuse_held
-from condiff.diffusion.chebyshev import Chebyshev
-from condiff.diffusion.convection import Convection, split
-from condiff.diffusion.euler import Euler
-from condiff.diffusion.exact import Exact
-from condiff.diffusion.implicit import Implicit
-from condiff.diffusion.layer import SOLVERS, Diffusion
-from condiff.diffusion.learned import GraphMixture, LearnedDiffusion, LearnedWeights, SignedLaplacian
-from condiff.diffusion.power import Power
-from condiff.diffusion.solver import Solver
-from condiff.diffusion.stability import Certificate, certify
-from condiff.diffusion.time import diffusion_time
+from typing import TYPE_CHECKING
+
+from condiff.lazy import names_from
+
+if TYPE_CHECKING:
+    from condiff.diffusion.boundary import diffuse_held
+    from condiff.diffusion.chebyshev import Chebyshev
+    from condiff.diffusion.convection import Convection, split
+    from condiff.diffusion.euler import Euler
+    from condiff.diffusion.exact import Exact
+    from condiff.diffusion.implicit import Implicit
+    from condiff.diffusion.layer import SOLVERS, Diffusion
+    from condiff.diffusion.learned import GraphMixture, LearnedDiffusion, LearnedWeights, SignedLaplacian
+    from condiff.diffusion.power import Power
+    from condiff.diffusion.solver import Solver
+    from condiff.diffusion.stability import Certificate, certify
+    from condiff.diffusion.time import diffusion_time
 
 __all__ = [
     "SOLVERS",
@@ -33,3 +38,21 @@ __all__ = [
     "diffusion_time",
     "split",
 ]
+
+__getattr__, __dir__ = names_from(
+    __name__,
+    {
+        "boundary": ("diffuse_held",),
+        "chebyshev": ("Chebyshev",),
+        "convection": ("Convection", "split"),
+        "euler": ("Euler",),
+        "exact": ("Exact",),
+        "implicit": ("Implicit",),
+        "layer": ("SOLVERS", "Diffusion"),
+        "learned": ("GraphMixture", "LearnedDiffusion", "LearnedWeights", "SignedLaplacian"),
+        "power": ("Power",),
+        "solver": ("Solver",),
+        "stability": ("Certificate", "certify"),
+        "time": ("diffusion_time",),
+    },
+)

@@ -17,7 +17,7 @@ from condiff.diffusion import diffusion_time
 from condiff.distributed import rows as reading
 from condiff.distributed.crew import Work
 from condiff.distributed.rows import Reading
-from condiff.encoders.table import EncodedTable
+from condiff.encoders.encoding import EncodedTable
 from condiff.errors import InvalidInputError
 from condiff.estimators import COINClassifier, COINRegressor, load
 from condiff.readers.targets import encode_classes, infer_task, regression_values

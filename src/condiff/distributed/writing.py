@@ -22,7 +22,7 @@ from condiff.errors import InvalidInputError
 from condiff.files import atomic_folder, new_array
 from condiff.graph import Graph
 from condiff.graph.graph import Normalisation
-from condiff.graph.sparse import valid_csr
+from condiff.graph.valid import valid_csr
 
 #: Rows of features copied at a time.
 _ROWS = 1 << 16

@@ -7,45 +7,37 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
-from sklearn.base import clone
-from sklearn.utils import check_array, check_consistent_length, check_random_state
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from condiff.bases import Residual
 from condiff.bases.classical import Inputs, Labelled
+from condiff.bases.network import Network
 from condiff.diffusion import SOLVERS, Certificate, Diffusion, certify, diffusion_time
 from condiff.diffusion.stability import max_diagonal
-from condiff.encoders.table import encoder_of, is_table
 from condiff.errors import HomophilyWarning, InvalidInputError, StepSizeWarning, UnlabelledComponentWarning
 from condiff.estimators.blended import STEPS, Diffused, decide, fit_any, fit_blend, fit_for_rehearsal
 from condiff.estimators.choice import BLEND, NETWORK, Candidate, Choice, Joined
-from condiff.estimators.domain import Domain, follow
-from condiff.estimators.inputs import Items, Nodes, features_of, slices, unpacked
+from condiff.estimators.domain import Domain
+from condiff.estimators.inputs import Items, Nodes, slices
 from condiff.estimators.links import LEARNED, Ground, Mix, Part
-from condiff.estimators.prepared import OF_THE_ROWS, Prepared
-from condiff.estimators.recipe import Recipe, clamped
+from condiff.estimators.reading import MANY, Reading
+from condiff.estimators.recipe import Recipe
 from condiff.estimators.rehearsal import FEWEST_TESTED, STAGE, can_rehearse, contest, is_embedding, may_cluster
-from condiff.estimators.saving import SaveableCOIN
 from condiff.graph import Graph, Laplacian
 from condiff.graph.coarse import Coarse
 from condiff.graph.homophily import Homophily
-from condiff.graph.ordering import locality_order
-from condiff.model import COIN
+from condiff.model import COIN, Head
 from condiff.training import ClassBalance, Problem, Training, fit
 from condiff.uncertainty import FitRecord, Inspection, Suggestion
 
 Array = NDArray[np.float64]
-#: Single precision is kept as it is: a million rows need not become twice as large.
-PRECISIONS = (np.float64, np.float32)
-
 ItemLosses = Callable[[Array, NDArray[np.int64]], Array]
 
 # Layers of a solver without a step-size limit: enough for the points outside the graph to follow the flow.
@@ -58,14 +50,10 @@ _FEWEST_TO_CHOOSE = 20
 _CLEARLY = 1.0
 
 
-#: The kinds of graph that can be mixed.
-KINDS = ("knn", "leaves", "answers", "precomputed")
 # More labels than this are no longer few: the residual network learns from them in less time.
 _FEW = 5000
 # Numbers that are kept of what was answered without each fold.
 _MOST_KEPT = 5_000_000
-#: Points beyond which all of them are only answered: networks learn on merged ones, and bases are compared on few.
-MANY = 20_000
 # Merged points at least, and for each labelled one.
 _MERGED, _PER_LABEL = 4_000, 8
 
@@ -81,86 +69,10 @@ class _Attempt:
     losses: Array = field(default_factory=lambda: np.zeros(0))
 
 
-class BaseCOIN(SaveableCOIN):
-    """Base class of :class:`COINClassifier` and :class:`COINRegressor`."""
+class BaseCOIN(Reading):
+    """Base class of :class:`COINClassifier` and :class:`COINRegressor`: the fit through the diffusion."""
 
-    layers_: int
-    strength_: float
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "base": [StrOptions({"auto", "residual", "blend"}), HasMethods(["fit", "predict"])],
-        "graph": [StrOptions({"auto", "knn", "leaves", "answers", "precomputed"}), dict, callable],
-        "n_neighbors": [Interval(Integral, 2, None, closed="left")],
-        "bandwidth_rank": [Interval(Integral, 2, None, closed="left")],
-        "metric": [StrOptions({"auto", "euclidean", "cosine"})],
-        "scaling": [StrOptions({"auto", "standard", "none"})],
-        "layers": [StrOptions({"auto"}), Interval(Integral, 0, None, closed="left")],
-        "strength": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-        "solver": [StrOptions(set(SOLVERS))],
-        "strict": ["boolean"],
-        "width": [Interval(Integral, 1, None, closed="left")],
-        "n_inits": [Interval(Integral, 1, None, closed="left")],
-        "epochs": [Interval(Integral, 1, None, closed="left")],
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
-        "weight_decay": [Interval(Real, 0, None, closed="left")],
-        "folds": [Interval(Integral, 0, None, closed="left")],
-        "random_state": ["random_state"],
-        "engine": [StrOptions({"auto", "reference"})],
-        "device": [str],
-        "verbose": ["verbose"],
-    }
-
-    def __init__(
-        self,
-        *,
-        base: Any = "auto",
-        graph: Any = "auto",
-        n_neighbors: int = 12,
-        bandwidth_rank: int = 6,
-        metric: str = "auto",
-        scaling: str = "auto",
-        layers: Any = "auto",
-        strength: Any = "auto",
-        solver: str = "euler",
-        strict: bool = False,
-        width: int = 64,
-        n_inits: int = 2,
-        epochs: int = 60,
-        learning_rate: float = 0.03,
-        weight_decay: float = 5e-4,
-        folds: int = 5,
-        random_state: Any = 0,
-        engine: str = "auto",
-        device: str = "cpu",
-        verbose: int | bool = False,
-    ) -> None:
-        self.base = base
-        self.graph = graph
-        self.n_neighbors = n_neighbors
-        self.bandwidth_rank = bandwidth_rank
-        self.metric = metric
-        self.scaling = scaling
-        self.layers = layers
-        self.strength = strength
-        self.solver = solver
-        self.strict = strict
-        self.width = width
-        self.n_inits = n_inits
-        self.epochs = epochs
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.folds = folds
-        self.random_state = random_state
-        self.engine = engine
-        self.device = device
-        self.verbose = verbose
-
-    @property
-    def graph_(self) -> Graph:
-        """The normalised graph of the nodes: the distinct training rows, or all rows of a given graph."""
-        check_is_fitted(self)
-        graph: Graph = self._domain.graph
-        return graph
+    _head: ClassVar[Head]
 
     @property
     def diffusion_(self) -> Diffusion:
@@ -169,10 +81,10 @@ class BaseCOIN(SaveableCOIN):
         return self._diffusion(self.layers_, self.strength_)
 
     @property
-    def points_(self) -> Any:
-        """The graph's nodes as distances see them, dense or CSR."""
+    def models_(self) -> list[COIN]:
+        """The fitted networks, in double precision."""
         check_is_fitted(self)
-        return self._domain.features.scaled(self._domain.points)
+        return [COIN(each.module(), self.diffusion_, head=self._head).eval() for each in self.networks_]
 
     @property
     def certificate_(self) -> Certificate:
@@ -190,133 +102,9 @@ class BaseCOIN(SaveableCOIN):
             Where a label is expected to change the answers most; where the two best classes are closest; where
             probabilities are spread most; dense regions without a label; VarOpt and SigmaOpt, what is left unknown of
             a Gaussian field on the graph; or any rows. A large part of the graph without any label comes first. See
-            :mod:`condiff.uncertainty.suggest`.
+            :mod:`condiff.uncertainty.suggestions`.
         """
         return Inspection(self).suggestions(n, strategy)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
-        return tags
-
-    # ---- from data to a graph -------------------------------------------------------------------------------------
-
-    def prepare(self, X: Any, *, adjacency: Any = None) -> Prepared:
-        """Encode rows and join them by a graph, once for several fits with other labels.
-
-        The result takes the place of X in ``fit`` and ``predict`` of estimators with the same parameters of the graph.
-        Rows of weight zero stay in its graph, without their labels.
-
-        >>> from condiff import COINClassifier
-        >>> rows = COINClassifier().prepare([[0.0], [0.1], [0.2], [5.0], [5.1], [5.2]])
-        >>> COINClassifier().fit(rows, [0, -1, -1, 1, -1, -1]).transduction_.tolist()
-        [0, 0, 0, 1, 1, 1]
-        >>> COINClassifier().fit(rows, [1, -1, -1, -1, -1, 0]).transduction_.tolist()
-        [1, 1, 1, 0, 0, 0]
-        """
-        self._validate_params()
-        X, _, adjacency = unpacked(X, None, adjacency, self.graph)
-        reader = clone(self)
-        numbers = reader._numbers(X, learn=True)
-        nodes = reader._join(numbers, adjacency, np.ones(numbers.shape[0], bool))
-        known = {name: value for name, value in vars(reader).items() if name not in reader.get_params(deep=False)}
-        return Prepared(numbers, nodes, known, {name: getattr(self, name) for name in OF_THE_ROWS})
-
-    def _read(self, X: Any, y: Any, sample_weight: Any, adjacency: Any) -> tuple[Nodes, Array]:
-        """Check the inputs and build the domain; returns the nodes and the weight of every row."""
-        numbers = self._numbers(X, learn=True)
-        if y is None:
-            raise InvalidInputError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        check_consistent_length(numbers, y)
-        weights = np.asarray(_check_sample_weight(sample_weight, numbers, dtype=np.float64, ensure_non_negative=True))
-        if not weights.any():
-            raise InvalidInputError("all sample weights are zero; at least one must be positive")
-        if not isinstance(X, Prepared):
-            return self._join(numbers, adjacency, weights > 0), weights
-        if adjacency is not None:
-            raise InvalidInputError("the rows were prepared with their graph: leave out the adjacency")
-        return X.nodes, weights
-
-    def _join(self, X: Any, adjacency: Any, keep: NDArray[np.bool_]) -> Nodes:
-        """Build the domain of rows of numbers; returns its nodes."""
-        mix = self._mix(adjacency is not None)
-        self._graph_is_given = "precomputed" in mix
-        # An encoder gives every column of a table its due weight; standardised again, rare levels would drown the rest.
-        scaling = "none" if self.scaling == "auto" and self.encoder_ is not None else self.scaling
-        shared: dict[str, Any] = {"scaling": scaling, "width": self.width}
-        if self._graph_is_given:
-            nodes = Nodes.separate(X)
-            source = X if adjacency is None else adjacency
-            if adjacency is None and X.shape[0] != X.shape[1]:
-                raise InvalidInputError(
-                    "graph='precomputed' needs fit(X, y, adjacency=...), or a square adjacency in the place of X; "
-                    f"X is {X.shape[0]} x {X.shape[1]}"
-                )
-            purpose = type(self).__name__
-            self._domain = Domain.of_graph(nodes, source, purpose=purpose, extensible=True, **shared)
-            if "knn" in mix:
-                self._domain = self._domain.with_neighbours(mix, self.n_neighbors, self.bandwidth_rank)
-        elif not callable(self.graph):
-            nodes = Nodes.merged(X, keep)
-            self._domain = Domain.of_points(
-                nodes,
-                n_neighbors=self.n_neighbors,
-                bandwidth_rank=self.bandwidth_rank,
-                metric=self.metric,
-                **shared,
-            )
-            if self._domain.graph.n_nodes > MANY:
-                # Neighbours stand close together, so that a diffusion finds them in the cache.
-                order = locality_order(self._domain.graph.laplacian()).numpy()
-                self._domain, nodes = self._domain.in_order(order), nodes.in_order(order)
-            if self.verbose:
-                print(f"[condiff] graph of {nodes.points.shape[0]:,} points; {_search_line(self._domain.recall)}")
-        else:
-            nodes = Nodes.merged(X, keep)
-            self._domain = Domain.of_function(nodes, self.graph, purpose=type(self).__name__, **shared)
-        return nodes
-
-    def _numbers(self, X: Any, *, learn: bool) -> Any:
-        """A matrix of numbers as it is, or the columns of a table encoded; ``learn`` decides which it is."""
-        if isinstance(X, Prepared):
-            if learn:
-                X.lend_to(self)
-            return X.numbers
-        if learn:
-            self.encoder_ = encoder_of(X)
-        if self.encoder_ is None:
-            if not learn and is_table(X):
-                raise InvalidInputError("X has text or missing values (NaN), but the model was fitted on numbers alone")
-            return validate_data(self, X, accept_sparse="csr", dtype=list(PRECISIONS), reset=learn)
-        if learn:
-            self.n_features_in_, self.feature_names_in_ = self.encoder_.n_features_in_, self.encoder_.feature_names_in_
-        return check_array(self.encoder_.transform(X), accept_sparse="csr", dtype=list(PRECISIONS))
-
-    def _mix(self, given: bool) -> dict[str, float]:
-        """What each kind of graph counts, as far as the parameters say; the weights sum to one."""
-        if callable(self.graph):
-            if given:
-                raise InvalidInputError("an adjacency was passed, but the graph is a function: give one of them")
-            return {"function": 1.0}
-        if not isinstance(self.graph, dict):
-            if given and self.graph in ("leaves", "answers"):
-                raise InvalidInputError(
-                    f"an adjacency was passed, but graph={self.graph!r}: mix them, "
-                    f"graph={{'precomputed': 1, {self.graph!r}: 1}}, or leave one out"
-                )
-            named = "knn" if self.graph == "auto" else self.graph
-            return {"precomputed" if given else named: 1.0}
-        unknown = [name for name in self.graph if name not in KINDS]
-        if unknown or not self.graph:
-            raise InvalidInputError(f"graph={self.graph!r} must give weights to some of {', '.join(KINDS)}")
-        weights = np.array([float(each) if isinstance(each, Real) else math.nan for each in self.graph.values()])
-        if not (np.isfinite(weights).all() and (weights > 0).all()):
-            raise InvalidInputError(f"the weights of graph={self.graph!r} must be positive and finite")
-        if given != ("precomputed" in self.graph):
-            missing = "no adjacency was passed" if not given else "an adjacency was passed, which it does not name"
-            raise InvalidInputError(f"graph={self.graph!r}, but {missing}")
-        return dict(zip(self.graph, (weights / weights.sum()).tolist(), strict=True))
 
     def _graphs(self) -> dict[Joined, tuple[Mix, tuple[int, ...]]]:
         """The graphs that a base fitted on the labels alone may be diffused over, with the layers to compare."""
@@ -411,7 +199,7 @@ class BaseCOIN(SaveableCOIN):
         else:
             finished, answers, at_folds = found.finished, found.answers, found.at_folds
             base, output = found.before, finished.answers.copy()
-            self.base_, self.readout_, self.models_ = found.base, finished.read, []
+            self.base_, self.readout_, self.networks_ = found.base, finished.read, []
             self.layers_, self.strength_ = found.chosen.layers, finished.strength
             self.diffusion_time_ = self.layers_ * self.strength_
             self.choice_ = Choice(self._base_in_words(), found.chosen, found.why, tuple(found.candidates))
@@ -506,7 +294,7 @@ class BaseCOIN(SaveableCOIN):
         if without and (points is not None or len(without) * operator.n_nodes * n_outputs <= _MOST_KEPT):
             at_folds = self._outputs_of(list(without), operator)
             answers = answers if points is None else at_folds[fold, items.nodes[item]].astype(np.float64)
-        self.models_ = [network.cpu().double().eval() for network in networks]
+        self.networks_ = [Network.of(each.convection, classifies=self.classifies) for each in networks]
         return answers, at_folds
 
     def _reading_edges(self) -> Domain | None:
@@ -726,71 +514,14 @@ class BaseCOIN(SaveableCOIN):
 
     # ---- answers --------------------------------------------------------------------------------------------------
 
-    def base_outputs(self, rows: Any, adjacency: Any = None) -> Array:
-        """The base's answers for rows, in double precision: the mean of the networks, or another base's output."""
-        if self.base_ is not None:
-            return self.base_.outputs(self._domain.features.columns(rows))
-        parts = []
-        rows, features = self._domain.read(rows, adjacency)
-        for here in slices(rows.shape[0]):
-            inputs = torch.as_tensor(features.inputs(rows[here]))
-            with torch.no_grad():
-                parts.append(torch.stack([model.base(inputs) for model in self.models_]).mean(0).numpy())
-        return np.concatenate(parts)
-
     def _outputs_of_rows(self, nodes: Nodes, X: Any) -> Array:
         """Outputs of the training rows; those that were left out of the graph are answered like new ones."""
         return self._at_nodes()[nodes.of_row] if (nodes.of_row >= 0).all() else self._answer(X)
-
-    def _at_nodes(self) -> Array:
-        """What is answered for the nodes."""
-        return self.record_.output
-
-    def _answer(self, X: Any, adjacency: Any = None) -> Array:
-        """Outputs for any rows: those of the training data as they were fitted, others through their neighbours."""
-        check_is_fitted(self)
-        X = self._numbers(features_of(X), learn=False)
-        X = self._domain.in_own_form(X)
-        found = self._domain.find(X) if adjacency is None else np.full(X.shape[0], -1)
-        fitted = self._at_nodes()
-        outputs = np.empty((X.shape[0], fitted.shape[1]))
-        outputs[found >= 0] = fitted[found[found >= 0]]
-        new = found < 0
-        if new.any():
-            outputs[new] = self._induce(X[new], adjacency)
-        return outputs
-
-    def _induce(self, rows: Any, adjacency: Any) -> Array:
-        domain = self._domain
-        if self._graph_is_given and adjacency is None:
-            reads = "" if domain.of_edges is None else ", and reads edges that it was not given"
-            warnings.warn(
-                f"{rows.shape[0]} points are new and came without adjacency: the base network answers them alone"
-                f"{reads}",
-                UserWarning,
-                stacklevel=4,
-            )
-        weights = domain.weights_of(rows, adjacency)
-        # Nodes that no label reaches have nothing to pass on.
-        weights = sp.csr_array(weights @ sp.diags_array(self.record_.reached.astype(np.float64)))
-        operator = domain.graph.laplacian(torch.float64)
-        start, own = self.record_.base, self.base_outputs(rows, adjacency)
-        if self.readout_ is None:
-            return follow(self.diffusion_, operator, start, own, weights)
-        if not self.layers_:
-            return self.readout_(own)
-        record = self.record_
-        labels = Labelled(Inputs(start), record.nodes, record.targets, record.weights, own.shape[1])
-        return self.readout_(follow(self.diffusion_, operator, clamped(start, labels), own, weights))
 
 
 def _clear(gains: Array) -> bool:
     """Whether held-out labels gain clearly."""
     return bool(gains.mean() > _CLEARLY * gains.std() / math.sqrt(len(gains)))
-
-
-def _search_line(recall: float) -> str:
-    return "neighbours are exact" if recall == 1.0 else f"faiss found {100 * recall:.1f} % of a sample's neighbours"
 
 
 def _print_epoch(epoch: int, loss: float) -> None:

@@ -15,8 +15,9 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from condiff.errors import ChanceWarning, InvalidInputError
+from condiff.estimators.answering import ClassAnswers
 from condiff.estimators.base import Array, BaseCOIN
-from condiff.estimators.coverage import Asked, check_held_out, class_sets, decided
+from condiff.estimators.coverage import check_held_out, decided
 from condiff.estimators.inputs import (
     UNLABELLED,
     Items,
@@ -29,17 +30,15 @@ from condiff.estimators.inputs import (
     known_shares,
     soft_targets,
     unpacked,
-    without,
 )
-from condiff.estimators.scope import out_of_scope
 from condiff.graph.homophily import Homophily, homophily
 from condiff.model import Head
 from condiff.training import ClassBalance
 from condiff.uncertainty import Inspection, LabelIssue
-from condiff.uncertainty.calibration import apply_temperature, fit_temperature, shrink
+from condiff.uncertainty.calibration import apply_temperature, fit_temperature
 from condiff.uncertainty.label_noise import doubted
 from condiff.uncertainty.quota import assign, quotas
-from condiff.uncertainty.reliability import Reliability, reliability, reliability_per_class
+from condiff.uncertainty.reliable import Reliability, reliability, reliability_per_class
 from condiff.uncertainty.volumes import from_labels, settle
 
 _TINY = 1e-12
@@ -49,7 +48,7 @@ _AHEAD = 1e-9
 _FEWEST_TO_JUDGE = 30
 
 
-class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
+class COINClassifier(ClassAnswers, ClassifierMixin, BaseCOIN):  # type: ignore[misc]
     """Classify points from few labels, with a network whose output is diffused over a graph of all points.
 
     Unlabelled points are those whose target is -1 (integers), NaN (floats), or None, NaN or "" (objects and strings);
@@ -172,8 +171,6 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
     """
 
     _head: ClassVar[Head] = "softmax"
-    shrinkage_: float = 0.0  # of models that were saved before there was any
-    prices_: Array | None = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseCOIN._parameter_constraints,
@@ -368,88 +365,8 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         second[free] = assign(scores[free] / max(float(scores.std()), _TINY), sizes)[0]
         return [first, second]
 
-    def _answer(self, X: Any, adjacency: Any = None) -> Array:
-        return self._priced(super()._answer(X, adjacency))
-
     def _outputs_of_rows(self, nodes: Nodes, X: Any) -> Array:
         return self._priced(self._at_nodes()[nodes.of_row]) if (nodes.of_row >= 0).all() else self._answer(X)
-
-    def _priced(self, outputs: Array) -> Array:
-        """Outputs at the prices of the classes, where these have quotas."""
-        if self.prices_ is None:
-            return outputs
-        found = outputs * np.exp(self.prices_ - self.prices_.max())
-        return np.asarray(found / np.maximum(found.sum(axis=1, keepdims=True), 1e-300))
-
-    @property
-    def _keeps_labels(self) -> bool:
-        return self.noisy_labels == "auto" or not self.noisy_labels
-
-    def _at_nodes(self) -> Array:
-        """The given labels where there are any; those of equal rows that contradict each other are averaged."""
-        record = self.record_
-        if not self._keeps_labels:
-            return record.output
-        given = np.zeros_like(record.output)
-        np.add.at(given, (record.nodes, record.targets), record.weights)
-        total = given.sum(axis=1, keepdims=True)
-        return np.where(total > 0, given / np.where(total > 0, total, 1.0), record.output)
-
-    def predict_proba(self, X: Any, *, adjacency: Any = None) -> Array:
-        """Probabilities of the classes.
-
-        Training points get their fitted answer. Others get the base network's output, diffused through their neighbours
-        among the training points; with a precomputed graph pass those as ``adjacency`` (n_new, n_samples), or the base
-        network answers alone.
-        """
-        return self.probabilities_of(self._answer(X, adjacency))
-
-    def probabilities_of(self, outputs: Array) -> Array:
-        """Outputs, such as those of ``record_``, as calibrated probabilities."""
-        return shrink(apply_temperature(outputs, self.temperature_), self.shrinkage_)
-
-    def predict(
-        self, X: Any, *, abstain: float | None = None, none_of_these: float | None = None, adjacency: Any = None
-    ) -> Any:
-        """The most probable class; for training points exactly ``transduction_``.
-
-        Parameters
-        ----------
-        X, adjacency
-            As for :meth:`predict_proba`.
-        abstain : float, optional
-            Leave out answers whose chance of being wrong, by the calibrated probabilities, is larger than this.
-        none_of_these : float, optional
-            Leave out answers for rows that are out of scope: no more than this share of the labelled rows would be as
-            far from all other labels. Of rows that are like the labelled ones about this share is left out too.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            Classes. An answer that was left out is what marks a missing label: -1 among integers, NaN among floats,
-            None among others, and among integers of which -1 is a class.
-        """
-        outputs = self._answer(X, adjacency)
-        answers = self.classes_[outputs.argmax(axis=1)]
-        if abstain is None and none_of_these is None:
-            return answers
-        left_out = np.zeros(len(answers), bool)
-        for name, share in (("abstain", abstain), ("none_of_these", none_of_these)):
-            if share is not None and not 0 <= share <= 1:
-                raise InvalidInputError(f"{name} must be between 0 and 1, not {share:g}")
-        if abstain is not None:
-            left_out |= 1 - self.probabilities_of(outputs).max(axis=1) > abstain
-        if none_of_these is not None:
-            left_out |= out_of_scope(self, X, Asked.rows(self, X, adjacency))[1] <= none_of_these
-        return without(answers, left_out)
-
-    def out_of_scope(self, X: Any, *, adjacency: Any = None) -> Array:
-        """How far rows are from what the labels can speak of: 0 at a label, up to 1.
-
-        High where a random walk along the graph's edges is unlikely to meet a labelled row, as from rows of a class
-        that has no label, and for rows much farther from their neighbours than these are from theirs.
-        """
-        return out_of_scope(self, X, Asked.rows(self, X, adjacency))[0]
 
     def reliability(self, *, per_class: bool = False) -> list[Reliability]:
         """Whether the probabilities are what they say: held-out answers, in groups, with 95 % intervals.
@@ -471,43 +388,6 @@ class COINClassifier(ClassifierMixin, BaseCOIN):  # type: ignore[misc]
         labels in classes of two or more are needed; with fewer the list is empty.
         """
         return Inspection(self).label_issues()
-
-    def predict_set(
-        self, X: Any, coverage: float = 0.9, *, per_class: bool = False, proved: bool = False, adjacency: Any = None
-    ) -> NDArray[np.bool_]:
-        """Sets of classes that hold the true one with a given probability: cross-conformal prediction.
-
-        If the labelled rows are a random draw of all rows, the sets of unlabelled rows hold the true class in about
-        ``coverage`` of the cases; see :mod:`condiff.uncertainty.conformal` for what is proved. On given graphs a class
-        is also judged by how it fits the neighbours. New rows are judged by how answers differ at their neighbours.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame of shape (n_rows, n_features)
-            Rows of the training data, or new ones. A row with a label has a set of that label alone, unless
-            ``noisy_labels`` is set.
-        coverage : float, default=0.9
-            Where labels are too few to promise it, a warning says what they can promise, and that is given.
-        per_class : bool, default=False
-            Promise the coverage for each class by itself, from its own labels; also the right choice where so many
-            rows of each class were labelled, instead of a random draw.
-        proved : bool, default=False
-            Larger sets, whose coverage is a theorem.
-        adjacency : array-like or sparse matrix of shape (n_rows, n_samples), optional
-            As for :meth:`predict_proba`.
-
-        Returns
-        -------
-        ndarray of bool, shape (n_rows, n_classes)
-            Which classes belong to the set of each row, in the order of ``classes_``; at least one does.
-        """
-        return class_sets(self, Asked.rows(self, X, adjacency), coverage, per_class=per_class, proved=proved)
-
-    def answers_at(self, nodes: NDArray[np.int64], coverage: float | None = None, **how: bool) -> NDArray[Any]:
-        """Probabilities at nodes of the graph, by their numbers; with a coverage, their prediction sets."""
-        if coverage is None:
-            return self.probabilities_of(self._priced(self.record_.output[nodes]))
-        return class_sets(self, Asked.of_nodes(self, nodes), coverage, **how)
 
     @property
     def homophily_(self) -> Homophily:

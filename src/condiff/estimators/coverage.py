@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from condiff.errors import CoverageWarning, InvalidInputError
 from condiff.estimators.inputs import features_of
-from condiff.uncertainty import FitRecord, conformal
+from condiff.uncertainty import conformal
 from condiff.uncertainty.conformal import Promise
+from condiff.uncertainty.record import FitRecord
 
 Array = NDArray[np.float64]
 
@@ -48,7 +48,7 @@ class Asked:
     @classmethod
     def rows(cls, model: Any, X: Any, adjacency: Any = None) -> Asked:
         """Rows of the training data, or new ones."""
-        check_is_fitted(model)
+        model._require_fitted()
         domain = model._domain
         X = domain.in_own_form(model._numbers(features_of(X), learn=False))
         nodes = domain.find(X) if adjacency is None else np.full(X.shape[0], -1, dtype=np.int64)

@@ -10,16 +10,15 @@ from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
-import torch
 from numpy.typing import NDArray
-from sklearn.utils.extmath import randomized_svd
 
-from condiff.diffusion import Diffusion
+from condiff.diffusion.flow import Flow
 from condiff.errors import InvalidInputError
 from condiff.estimators.inputs import Nodes, find_rows, fingerprints, is_networkx, moments, slices
 from condiff.estimators.links import Links, Mix
-from condiff.graph import Graph, Laplacian, Metric, PointGraph
+from condiff.graph import Graph, Metric, PointGraph
 
+Array = NDArray[np.float64]
 Scaling = Literal["auto", "standard", "none"]
 
 # Below this share of alike columns the data mix units, and a few columns would decide every distance.
@@ -121,6 +120,8 @@ def _components(features: FeatureMap, rows: Any, width: int) -> NDArray[np.float
             block = features._scaled(rows[here])
             covariance += block.T @ block
         return np.ascontiguousarray(np.linalg.eigh(covariance)[1][:, ::-1][:, :width])
+    from sklearn.utils.extmath import randomized_svd
+
     directions = randomized_svd(features.scaled(rows), min(width, n), random_state=0)[2]
     return np.ascontiguousarray(directions.T, dtype=np.float64)
 
@@ -359,10 +360,7 @@ class Domain:
         return sp.csr_array(sp.diags_array(own**-0.5) @ edges @ sp.diags_array(self.degree**-0.5))
 
 
-Array = NDArray[np.float64]
-
-
-def follow(diffusion: Diffusion, operator: Laplacian, at_nodes: Array, at_new: Array, weights: Any) -> Array:
+def follow(flow: Flow, at_nodes: Array, at_new: Array, weights: Any) -> Array:
     """Diffuse the base output of new points along with that of the nodes.
 
     Each layer moves a new point towards the weighted mean of its neighbours, as it would if it were a node: for
@@ -371,25 +369,19 @@ def follow(diffusion: Diffusion, operator: Laplacian, at_nodes: Array, at_new: A
 
     Parameters
     ----------
-    diffusion, operator
+    flow
         The diffusion of the nodes.
     at_nodes, at_new
         Base outputs, (nodes, outputs) and (new points, outputs).
     weights
         Normalised weights of new points towards the nodes, (new points, nodes).
     """
-    strength = float(diffusion.strength_on(operator))
     pull = np.asarray(weights.sum(axis=1)).ravel()
     mean = sp.csr_array(sp.diags_array(np.divide(1.0, pull, out=np.zeros_like(pull), where=pull > 0)) @ weights)
-    explicit = diffusion.solver.limited
     # Past a full step the point would overshoot its neighbours.
-    move = np.minimum(strength * pull, 1.0) if explicit else -np.expm1(-strength * pull)
-    current = torch.as_tensor(at_nodes)
+    move = np.minimum(flow.strength * pull, 1.0) if flow.is_explicit else -np.expm1(-flow.strength * pull)
     new = at_new
-    with torch.no_grad():
-        for _ in range(diffusion.layers):
-            following = diffusion.solver(operator, current, strength, 1)
-            around = current.numpy() if explicit else (current.numpy() + following.numpy()) / 2
-            new = new + move[:, None] * (mean @ around - new)
-            current = following
+    for before, after in flow.steps(at_nodes):
+        around = before if flow.is_explicit else (before + after) / 2
+        new = new + move[:, None] * (mean @ around - new)
     return new

@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils import check_array, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
 
 from condiff.errors import InvalidInputError
 from condiff.graph import Graph
@@ -147,6 +145,8 @@ def are_soft(y: Any) -> bool:
 
 def soft_targets(y: Any, keep: NDArray[np.bool_]) -> ClassTargets:
     """Read rows of chances, (n, classes); a row of NaN has no label, neither has a row that is not kept."""
+    from sklearn.utils import check_array
+
     chances = check_array(y, dtype=np.float64, ensure_all_finite="allow-nan", input_name="y")
     missing = np.isnan(chances)
     partly = missing.any(axis=1) & ~missing.all(axis=1)
@@ -172,6 +172,9 @@ def class_targets(y: Any, keep: NDArray[np.bool_]) -> ClassTargets:
     -1 is then a class like any other.
     Integers that are all 1 or -1 are the two classes of the usual binary convention, with none missing.
     """
+    from sklearn.utils import check_array, column_or_1d
+    from sklearn.utils.multiclass import check_classification_targets
+
     labels = column_or_1d(_unpacked(y), warn=True)
     if labels.dtype.kind in "Mm":
         raise InvalidInputError("y holds dates: a target is a class or a number")
@@ -214,6 +217,8 @@ def value_targets(y: Any, keep: NDArray[np.bool_]) -> tuple[NDArray[np.float64],
 
     A row of NaN has no label; neither has a row that is not kept.
     """
+    from sklearn.utils import check_array, column_or_1d
+
     values = check_array(
         y, ensure_2d=False, dtype=np.float64, ensure_all_finite="allow-nan", input_name="y", allow_nd=False
     )

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from condiff.bases.classical import Base, Labelled, Trees
-from condiff.diffusion import Euler
+from condiff.diffusion.flow import Flow
 from condiff.diffusion.readout import ReadOut
-from condiff.diffusion.stability import max_diagonal
 from condiff.estimators.choice import Candidate, Joined
 from condiff.estimators.links import Ground, Links, Mix
 from condiff.graph import Graph
@@ -25,14 +23,7 @@ FitBase = Callable[[Labelled, int], tuple[Base, Trees]]
 
 def half_strength(graph: Graph) -> float:
     """Half of the largest strength that keeps answers positive."""
-    return 0.5 / (max_diagonal(graph.laplacian(torch.float64)) or 1.0)
-
-
-def diffused(graph: Graph, u: Array, layers: int, strength: float) -> Array:
-    """Explicit layers over a graph, all at once."""
-    with torch.no_grad():
-        found = Euler()(graph.laplacian(torch.float64), torch.as_tensor(u), strength, layers)
-    return np.asarray(found.numpy())
+    return 0.5 / (graph.max_diagonal or 1.0)
 
 
 def clamped(base: Array, data: Labelled) -> Array:
@@ -159,6 +150,6 @@ class Recipe:
             plain = ReadOut.plain(data.n_outputs) if data.classifies else Affine.plain(data.n_outputs)
             return Finished(before, plain, links, step)
         start = clamped(before, data) if how.layers else before
-        moved = diffused(graph, start, how.layers, step)
+        moved = Flow(graph, how.layers, step)(start)
         read = read_out(moved, start, data, self.prior)
         return Finished(read(moved), read, links, step)

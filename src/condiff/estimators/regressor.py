@@ -10,8 +10,8 @@ from scipy.stats import skew
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
+from condiff.estimators.answering import ValueAnswers
 from condiff.estimators.base import Array, BaseCOIN
-from condiff.estimators.coverage import Asked, value_intervals
 from condiff.estimators.inputs import Items, held_out_folds, unpacked, value_items, value_targets
 from condiff.model import Head
 
@@ -31,7 +31,7 @@ def _are_lopsided(values: Array) -> NDArray[np.bool_]:
     return found
 
 
-class COINRegressor(RegressorMixin, BaseCOIN):  # type: ignore[misc]
+class COINRegressor(ValueAnswers, RegressorMixin, BaseCOIN):  # type: ignore[misc]
     """Predict values from few labels, with a network whose output is diffused over a graph of all points.
 
     Points without a value have NaN as their target; they take part in the graph. Several outputs at once are fine, as
@@ -95,64 +95,12 @@ class COINRegressor(RegressorMixin, BaseCOIN):  # type: ignore[misc]
         self.transduction_ = self.values_of(self._outputs_of_rows(nodes, X))
         return self
 
-    def predict(self, X: Any, *, adjacency: Any = None) -> Any:
-        """Values; for training points exactly ``transduction_``, for others through their neighbours among those."""
-        return self.values_of(self._answer(X, adjacency))
-
-    def predict_interval(self, X: Any, coverage: float = 0.9, *, proved: bool = False, adjacency: Any = None) -> Array:
-        """Intervals that hold the true value with a given probability, wider where neighbours disagree.
-
-        If the labelled rows are a random draw of all rows, the intervals of unlabelled rows hold the true value in
-        about ``coverage`` of the cases; see :mod:`condiff.uncertainty.conformal` for what is proved. For a labelled row
-        it is what would be said without its label.
-
-        Parameters
-        ----------
-        X, coverage, proved, adjacency
-            As for :meth:`COINClassifier.predict_set`.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, 2) or (n_rows, n_outputs, 2)
-            The lower and the upper end of each interval.
-        """
-        return self._ends(value_intervals(self, Asked.rows(self, X, adjacency), coverage, proved=proved))
-
-    def answers_at(self, nodes: NDArray[np.int64], coverage: float | None = None) -> Array:
-        """Values at nodes of the graph, by their numbers; with a coverage, their intervals."""
-        if coverage is None:
-            return self.values_of(self.record_.output[nodes])
-        return self._ends(value_intervals(self, Asked.of_nodes(self, nodes), coverage))
-
-    def _ends(self, found: Array) -> Array:
-        """Ends of intervals on the scale of the targets."""
-        values = found * self._spread[:, None] + self._offset[:, None]
-        bent = self._logarithmic[:, None]
-        values = np.where(bent, np.exp(np.where(bent, values, 0.0)), values)
-        return values[:, 0] if self._single else values
-
-    def within_reach(self, outputs: Array) -> Array:
-        """Outputs that do not go far past what was seen, where values are learned as logarithms."""
-        low, high = (self._low - self._offset) / self._spread, (self._high - self._offset) / self._spread
-        return np.where(self._logarithmic, np.clip(outputs, low, high), outputs)
-
-    def values_of(self, outputs: Array) -> Array:
-        """Outputs on the scale of the targets."""
-        values = self._values(outputs)
-        return values[:, 0] if self._single else values
-
     def scaled(self, values: Array) -> Array:
         """Values on the scale of the outputs: the inverse of :meth:`values_of`, for a matrix."""
         return np.asarray((self._bent(values) - self._offset) / self._spread)
 
     def _bent(self, values: Array) -> Array:
         return np.where(self._logarithmic, np.log(np.where(self._logarithmic, values, 1.0)), values)
-
-    def _values(self, outputs: Array) -> Array:
-        values = outputs * self._spread + self._offset
-        # A logarithm that is off by little is a value that is off by much: none goes far past what was seen.
-        inside = np.clip(values, self._low, self._high)
-        return np.where(self._logarithmic, np.exp(np.where(self._logarithmic, inside, 0.0)), values)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

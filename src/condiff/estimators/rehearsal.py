@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from condiff.bases.classical import Labelled
+from condiff.diffusion.flow import Flow
 from condiff.estimators.choice import BLEND, Candidate, Joined
 from condiff.estimators.links import Ground
-from condiff.estimators.recipe import Array, Recipe, clamped, diffused, half_strength, read_out
+from condiff.estimators.recipe import Array, Recipe, clamped, half_strength, read_out
 from condiff.graph import nearest
 
 #: Rehearsals, and the points that they are held on at most.
@@ -75,7 +76,7 @@ def rehearse(ground: Ground, data: Labelled, base: Array, recipe: Recipe, noise:
             graph, done, u = ground.own if links is None else links.graph, 0, start
             strength = half_strength(graph)
             for layers in steps:
-                u, done = diffused(graph, u, layers - done, strength), layers
+                u, done = Flow(graph, layers - done, strength)(u), layers
                 found = score(read_out(u, start, drawn, recipe.prior)(u), base, data, tested)
                 gains.setdefault((joined, layers), []).append(100 * (found - before))
     return [Candidate()] + [

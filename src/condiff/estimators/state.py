@@ -1,33 +1,42 @@
 """What the state of a saved model must look like, part by part: checked when it is saved and when it is loaded.
 
 A file may hold anything, and compiled loops read wherever indices point. So everything is settled before a model is
-made of it: kinds of values, shapes that agree with each other, indices within what they point into. A check takes a
-value, its name for messages, and the sizes known so far: a size has a name, and the first part that has it sets it.
+made of it: kinds of values, shapes that agree with each other, indices within what they point into.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from condiff.graph.sparse import valid_csr
-
-Sizes: TypeAlias = dict[str, int]
-Check: TypeAlias = Callable[[Any, str, Sizes], None]
-Bound: TypeAlias = int | float | str | None
+from condiff.estimators.checks import (
+    Check,
+    Mismatch,
+    Sizes,
+    anything,
+    array,
+    below,
+    each,
+    flag,
+    matrix,
+    maybe,
+    names,
+    nothing,
+    number,
+    one_of,
+    record,
+    shown,
+    text,
+    whole,
+)
 
 #: More layers than this take minutes to answer for a few rows, and a file that asks for a billion would never end.
 #: Solvers without layers take as long for this reach, the diffusion's time times the largest degree.
 MOST_LAYERS = MOST_REACH = 100_000
 _MOST_NETWORKS, _MOST_LABELS, _MOST_NEIGHBOURS, _DEEPEST = 10_000, 10_000, 1000, 4
-
-
-class Mismatch(ValueError):
-    """A part that is not as it must be: its name, and what is wrong with it."""
 
 
 def check_state(kind: str, state: Any) -> None:
@@ -41,194 +50,7 @@ def check_reach(layers: int, strength: float, weights: Any) -> None:
     """Raise where a diffusion over a graph would take as good as forever."""
     degree = float(np.asarray(weights.sum(axis=1)).max(initial=0.0))
     if layers > MOST_LAYERS or not layers * strength * degree <= MOST_REACH:
-        raise Mismatch(f"{_shown(layers)} layers of the strength {strength:.3g} are more than can be waited for")
-
-
-# ---- kinds of values --------------------------------------------------------------------------------------------
-
-
-def whole(low: Bound = None, high: Bound = None) -> Check:
-    """A whole number within bounds; a bound may be the name of a size."""
-
-    def check(value: Any, name: str, sizes: Sizes) -> None:
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise Mismatch(f"{name} is {_shown(value)}, not a whole number")
-        _within(value, name, low, high, sizes)
-
-    return check
-
-
-def number(low: Bound = None, high: Bound = None, *, finite: bool = True) -> Check:
-    """A number within bounds."""
-
-    def check(value: Any, name: str, sizes: Sizes) -> None:
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise Mismatch(f"{name} is {_shown(value)}, not a number")
-        if finite and not math.isfinite(value):
-            raise Mismatch(f"{name} is {value}, not finite")
-        _within(value, name, low, high, sizes)
-
-    return check
-
-
-def flag(value: Any, name: str, sizes: Sizes) -> None:
-    """True or false."""
-    if not isinstance(value, bool):
-        raise Mismatch(f"{name} is {_shown(value)}, neither true nor false")
-
-
-def text(value: Any, name: str, sizes: Sizes) -> None:
-    """Text that can be written down: JSON can hold halves of characters."""
-    if not isinstance(value, str):
-        raise Mismatch(f"{name} is {_shown(value)}, not text")
-    try:
-        value.encode()
-    except UnicodeEncodeError as error:
-        raise Mismatch(f"{name} holds half a character") from error
-
-
-def one_of(*values: str) -> Check:
-    """One of some words."""
-
-    def check(value: Any, name: str, sizes: Sizes) -> None:
-        if not isinstance(value, str) or value not in values:
-            raise Mismatch(f"{name} is {_shown(value)}, not one of {', '.join(values)}")
-
-    return check
-
-
-def maybe(inner: Check) -> Check:
-    """None, or what another check accepts."""
-
-    def check(value: Any, name: str, sizes: Sizes) -> None:
-        if value is not None:
-            inner(value, name, sizes)
-
-    return check
-
-
-def anything(value: Any, name: str, sizes: Sizes) -> None:
-    """What is checked elsewhere."""
-
-
-def nothing(value: Any, name: str, sizes: Sizes) -> None:
-    """None."""
-    if value is not None:
-        raise Mismatch(f"{name} is {_shown(value)}, not null")
-
-
-def each(inner: Check, most: int, least: int = 0) -> Check:
-    """A list."""
-
-    def check(value: Any, name: str, sizes: Sizes) -> None:
-        if not isinstance(value, list) or not least <= len(value) <= most:
-            raise Mismatch(f"{name} is {_shown(value)}, not a list of {least} to {most}")
-        for place, item in enumerate(value):
-            inner(item, f"{name}.{place}", sizes)
-
-    return check
-
-
-def record(parts: Mapping[str, Check], optional: Mapping[str, Check] | None = None) -> Check:
-    """Named parts, checked in the order given; no others."""
-
-    def check(value: Any, name: str, sizes: Sizes) -> None:
-        if not isinstance(value, dict):
-            raise Mismatch(f"{name or 'the state'} is {_shown(value)}, not named parts")
-        known = {**parts, **(optional or {})}
-        for part in parts:
-            if part not in value:
-                raise Mismatch(f"{_below(name, part)} is missing")
-        for part in value:
-            if part not in known:
-                raise Mismatch(f"{_below(name, str(part))} is not known")
-        for part, inner in known.items():
-            if part in value:
-                inner(value[part], _below(name, part), sizes)
-
-    return check
-
-
-def array(kinds: str, *shape: str | int, low: Bound = None, high: Bound = None, finite: bool = True) -> Check:
-    """An array of some types (``f8 i4 b1``, as NumPy has them), a shape of named sizes, and values within bounds."""
-
-    def check(value: Any, name: str, sizes: Sizes) -> None:
-        if not isinstance(value, np.ndarray) or value.dtype.str[1:] not in kinds.split():
-            raise Mismatch(f"{name} is {_shown(value)}, not an array of {kinds}")
-        _shape(value.shape, name, shape, sizes)
-        _values(value, name, low, high, sizes, finite)
-
-    return check
-
-
-def matrix(*shape: str | int, low: Bound = None) -> Check:
-    """A CSR matrix whose indices are within it."""
-
-    def check(value: Any, name: str, sizes: Sizes) -> None:
-        if not sp.issparse(value) or value.format != "csr" or value.dtype.str[1:] not in ("f4", "f8"):
-            raise Mismatch(f"{name} is {_shown(value)}, not a sparse matrix of numbers")
-        try:
-            valid_csr(value)
-        except ValueError as error:
-            raise Mismatch(f"{name}: {error}") from error
-        _shape(value.shape, name, shape, sizes)
-        _values(value.data, name, low, None, sizes, True)
-
-    return check
-
-
-def names(length: str) -> Check:
-    """An array of texts."""
-
-    def check(value: Any, name: str, sizes: Sizes) -> None:
-        if not isinstance(value, np.ndarray) or value.dtype.kind not in "OU":
-            raise Mismatch(f"{name} is {_shown(value)}, not an array of texts")
-        _shape(value.shape, name, (length,), sizes)
-        for item in value.tolist():
-            text(item, name, sizes)
-
-    return check
-
-
-def _shape(found: tuple[int, ...], name: str, wanted: tuple[str | int, ...], sizes: Sizes) -> None:
-    if len(found) != len(wanted):
-        raise Mismatch(f"{name} has the shape {found}, not {len(wanted)} dimensions")
-    for length, size in zip(found, wanted, strict=True):
-        known = size if isinstance(size, int) else sizes.setdefault(size, length)
-        if length != known:
-            raise Mismatch(f"{name} has the shape {found}, but there are {known} {size}")
-
-
-def _values(values: Any, name: str, low: Bound, high: Bound, sizes: Sizes, finite: bool) -> None:
-    if finite and values.dtype.kind == "f" and not np.isfinite(values).all():
-        raise Mismatch(f"{name} has values that are not finite")
-    if values.size and values.dtype.kind != "b":
-        _within(values.min().item(), name, low, high, sizes)
-        _within(values.max().item(), name, low, high, sizes)
-
-
-def _within(value: Any, name: str, low: Bound, high: Bound, sizes: Sizes) -> None:
-    """Within bounds; one that is the name of a size is an index's, and so excluded."""
-    at_most = sizes[high] - 1 if isinstance(high, str) else high
-    at_least = sizes[low] if isinstance(low, str) else low
-    if (at_least is not None and value < at_least) or (at_most is not None and value > at_most):
-        raise Mismatch(f"{name} is {_shown(value)}, outside of {at_least} to {at_most}")
-
-
-def _below(name: str, part: str) -> str:
-    return f"{name}.{part}" if name else part
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, np.ndarray) or sp.issparse(value):
-        return f"{value.dtype} of shape {value.shape}"
-    shown = repr(value) if isinstance(value, str | float | None) or value in (True, False) else ""
-    if isinstance(value, int) and not shown:
-        shown = str(value) if abs(value) < 10**20 else "a very large number"
-    return shown[:60] or f"a {type(value).__name__}"
-
-
-# ---- the parts of a model -----------------------------------------------------------------------------------------
+        raise Mismatch(f"{shown(layers)} layers of the strength {strength:.3g} are more than can be waited for")
 
 
 def _forest(width: int, outputs: int) -> Check:
@@ -286,7 +108,7 @@ def _base(depth: int = 0) -> Check:
                 "tilt": maybe(array("f8", "outputs", low=0)),
             }
         else:
-            raise Mismatch(f"{name} is a base {_shown(kind)}, which this version of condiff does not know")
+            raise Mismatch(f"{name} is a base {shown(kind)}, which this version of condiff does not know")
         record({"kind": anything, **parts})(value, name, sizes)
         if kind == "Blend" and len(value["members"]) != len(value["weights"]):
             raise Mismatch(f"{name} has {len(value['members'])} members and {len(value['weights'])} weights")
@@ -347,7 +169,7 @@ def _domain(value: Any, name: str, sizes: Sizes) -> None:
         raise Mismatch(f"{name}.features centres sparse points")
     fits = value["degree"] is not None and 2 <= value["rank"] <= value["cut"] <= sizes["nodes"]
     if value["bandwidth"] is not None and not fits:
-        raise Mismatch(f"{name}.cut and rank are {_shown(value['cut'])} and {_shown(value['rank'])}")
+        raise Mismatch(f"{name}.cut and rank are {shown(value['cut'])} and {shown(value['rank'])}")
     narrow = not is_sparse and sizes["columns"] <= MOST_COLUMNS
     sizes["seen"] = sizes["columns" if narrow else "inputs"]
     if of_edges is not None:
@@ -364,10 +186,10 @@ def _links(value: Any, name: str, sizes: Sizes) -> None:
         or not isinstance(value.get("mix"), dict)
         or not isinstance(value.get("parts"), dict)
     ):
-        raise Mismatch(f"{name} is {_shown(value)}, not a mix and its parts")
+        raise Mismatch(f"{name} is {shown(value)}, not a mix and its parts")
     mix, parts = value["mix"], value["parts"]
     if not mix or set(mix) - set(parts) - {"own"} or set(parts) - set(mix) or set(parts) - set(kinds):
-        raise Mismatch(f"{name} mixes {_shown(list(mix))} from {_shown(list(parts))}")
+        raise Mismatch(f"{name} mixes {shown(list(mix))} from {shown(list(parts))}")
     record({part: number(0, 1) for part in mix})(mix, f"{name}.mix", sizes)
     record({part: kinds[part] for part in parts})(parts, f"{name}.parts", sizes)
 
@@ -525,7 +347,7 @@ def _classes(value: Any, name: str, sizes: Sizes) -> None:
 
 def _transduction(value: Any, name: str, sizes: Sizes) -> None:
     if not isinstance(value, np.ndarray) or value.shape[:1] != (sizes["rows"],) or value.ndim > 2:
-        raise Mismatch(f"{name} is {_shown(value)}, not an answer for each of {sizes['rows']} rows")
+        raise Mismatch(f"{name} is {shown(value)}, not an answer for each of {sizes['rows']} rows")
 
 
 def _forecaster(value: Any, name: str, sizes: Sizes) -> None:
@@ -616,10 +438,10 @@ def _named(inner: Check) -> Check:
 
     def check(value: Any, name: str, sizes: Sizes) -> None:
         if not isinstance(value, dict) or len(value) > 100:
-            raise Mismatch(f"{name} is {_shown(value)}, not named parts")
+            raise Mismatch(f"{name} is {shown(value)}, not named parts")
         for part, item in value.items():
             text(part, name, sizes)
-            inner(item, _below(name, part), sizes)
+            inner(item, below(name, part), sizes)
 
     return check
 
@@ -635,11 +457,11 @@ def _multi_label(value: Any, name: str, sizes: Sizes) -> None:
     )(value, name, sizes)
     if len(value["heads_"]) != sizes["outputs"]:
         raise Mismatch(f"there are {len(value['heads_'])} heads for {sizes['outputs']} labels")
-    for number, head in enumerate(value["heads_"]):
+    for place, head in enumerate(value["heads_"]):
         own: Sizes = {"rows": sizes["rows"]}  # but for the rows, every head has its own
-        _KINDS["COINClassifier"](head["state"], f"heads_[{number}]", own)
+        _KINDS["COINClassifier"](head["state"], f"heads_[{place}]", own)
         if not isinstance(head["params"], dict) or head["state"]["classes_"].tolist() != [0, 1]:
-            raise Mismatch(f"heads_[{number}] does not answer yes or no")
+            raise Mismatch(f"heads_[{place}] does not answer yes or no")
 
 
 _KINDS: dict[str, Check] = {

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from condiff.errors import InvalidInputError
 from condiff.graph.graph import Graph
-from condiff.graph.laplacian import DenseLaplacian
+from condiff.graph.laplacians import DenseLaplacian
 
 # Clouds whose points, in double precision, stay in the caches together.
 _AT_ONCE = 8

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-import torch
 
 from condiff.errors import InvalidInputError
-from condiff.graph.sparse import valid_coo, valid_csr
-
-_SPARSE_LAYOUTS = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
+from condiff.graph.valid import valid_csr
 
 
 def to_csr(source: Any, edge_weight: Any = None, n_nodes: int | None = None) -> sp.csr_array:
     """The weights as a CSR array; see :meth:`condiff.graph.Graph.of` for what is accepted."""
-    array_like = isinstance(source, torch.Tensor | np.ndarray | list | tuple)
-    if edge_weight is not None and not (array_like and getattr(source, "layout", torch.strided) == torch.strided):
+    array_like = is_tensor(source) or isinstance(source, np.ndarray | list | tuple)
+    if edge_weight is not None and not (array_like and not _is_sparse_tensor(source)):
         raise InvalidInputError("edge_weight goes with an integer edge_index of shape (2, edges) only")
     if hasattr(source, "edge_index"):  # a PyTorch Geometric Data, without importing the package
         weight = getattr(source, "edge_weight", None)
@@ -32,8 +30,10 @@ def to_csr(source: Any, edge_weight: Any = None, n_nodes: int | None = None) -> 
         raise InvalidInputError(f"a graph needs a square matrix of weights, not the shape {tuple(source.shape)}")
     if sp.issparse(source):
         return valid_csr(source)
-    if isinstance(source, torch.Tensor):
-        if source.layout in _SPARSE_LAYOUTS:
+    if is_tensor(source):
+        if _is_sparse_tensor(source):
+            from condiff.graph.sparse import valid_coo
+
             coordinates = valid_coo(source.detach()).cpu()
             return sp.csr_array(
                 (_as_numpy(coordinates.values()), tuple(coordinates.indices().numpy())),
@@ -94,9 +94,19 @@ def _from_networkx(source: Any) -> sp.csr_array:
     return sp.csr_array((values, (rows, columns)), shape=(len(nodes), len(nodes)))
 
 
+def is_tensor(value: Any) -> bool:
+    """Whether this is a torch tensor; without importing torch, which whoever has made one has done."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def _is_sparse_tensor(value: Any) -> bool:
+    return is_tensor(value) and str(value.layout) != "torch.strided"
+
+
 def _as_numpy(values: Any) -> np.ndarray[Any, Any]:
-    if not isinstance(values, torch.Tensor):
+    if not is_tensor(values):
         return np.asarray(values)
     values = values.detach().cpu()
-    half = values.dtype in (torch.float16, torch.bfloat16)  # NumPy lacks the one, SciPy both
+    half = str(values.dtype) in ("torch.float16", "torch.bfloat16")  # NumPy lacks the one, SciPy both
     return np.asarray((values.float() if half else values).numpy())

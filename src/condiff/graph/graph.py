@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
-import torch
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
 from condiff.errors import InvalidInputError
 from condiff.graph.convert import to_csr
-from condiff.graph.laplacian import SparseLaplacian
+
+if TYPE_CHECKING:
+    import torch
+
+    from condiff.graph.laplacians import SparseLaplacian
 
 Normalisation = Literal["symmetric", "random_walk", "none"]
 SelfLoops = Literal["add", "remove", "keep"]
@@ -160,14 +163,24 @@ class Graph:
         # Only where it is known already: checking may cost more than the normalisation.
         return normalised._mirrored() if kind != "random_walk" and self.__dict__.get("is_symmetric") else normalised
 
-    def laplacian(
-        self, dtype: torch.dtype = torch.float32, device: torch.device | str | None = None
-    ) -> SparseLaplacian:
-        """The Laplacian ``diag(W 1) - W`` of these weights as they are; normalise first where that is wanted."""
+    @cached_property
+    def max_diagonal(self) -> float:
+        """The largest ``L_ii`` of the Laplacian, whose inverse is the positivity limit of a diffusion's step."""
+        return float((self.degree - self.weights.diagonal()).max())
+
+    def laplacian(self, dtype: torch.dtype | None = None, device: torch.device | str | None = None) -> SparseLaplacian:
+        """The Laplacian ``diag(W 1) - W`` of these weights as they are; normalise first where that is wanted.
+
+        In single precision, unless another is asked for.
+        """
+        import torch
+
+        from condiff.graph.laplacians import SparseLaplacian
+
         return SparseLaplacian(
             torch.as_tensor(self.weights.indptr, device=device),
             torch.as_tensor(self.weights.indices, device=device),
-            torch.as_tensor(self.weights.data, dtype=dtype, device=device),
+            torch.as_tensor(self.weights.data, dtype=dtype or torch.float32, device=device),
             symmetric=self.is_symmetric,
         )
 

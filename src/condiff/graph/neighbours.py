@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import importlib.util
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
-import torch
 from numpy.typing import NDArray
 
 from condiff.errors import InvalidInputError, MissingDependencyError
 from condiff.graph.approximate import RECALL, neighbours_in_cells
-from condiff.graph.sparse import valid_csr
+from condiff.graph.convert import is_tensor
+from condiff.graph.valid import valid_csr
+from condiff.kernels.threads import thread_count
 
 Metric = Literal["euclidean", "cosine"]
 Search = Literal["auto", "exact", "faiss"]
@@ -24,6 +27,8 @@ BLOCK_BYTES = 32 * 2**20
 FAISS_FROM, _WIDE = 50_000, 128
 # Rows that are checked at a time.
 _CHECKED = 65_536
+# Columns that are looked at together for the lowest of a row, and the length of rows from which on twice as many.
+_GROUP, _LONG = 8, 4096
 
 
 @dataclass(frozen=True)
@@ -105,7 +110,7 @@ def _prepared(points: Any, metric: Metric) -> Any:
         matrix = valid_csr(points).astype(np.float64)
         finite, n_dim = np.isfinite(matrix.data).all(), 2
     else:
-        matrix = np.ascontiguousarray(points.detach().cpu() if isinstance(points, torch.Tensor) else points)
+        matrix = np.ascontiguousarray(points.detach().cpu() if is_tensor(points) else points)
         if matrix.dtype.kind not in "biuf":
             raise InvalidInputError(f"points must be real numbers, not {matrix.dtype}")
         if matrix.dtype != np.float32:
@@ -143,11 +148,11 @@ class _Screen:
     offset: NDArray[np.float64]
     scale: float
 
-    def floors(self, start: int, stop: int, buffer: torch.Tensor) -> torch.Tensor:
+    def floors(self, start: int, stop: int, buffer: NDArray[np.float32]) -> NDArray[Any]:
         """The product for some of the queries."""
         if sp.issparse(self.left):
-            return torch.from_numpy((self.left[start:stop] @ self.right).toarray())
-        return torch.mm(self.left[start:stop], self.right, out=buffer[: stop - start])
+            return np.asarray((self.left[start:stop] @ self.right).toarray())
+        return np.asarray(np.matmul(self.left[start:stop], self.right, out=buffer[: stop - start]))
 
 
 def _screen(base: Any, asked: Any) -> _Screen:
@@ -173,7 +178,7 @@ def _screen(base: Any, asked: Any) -> _Screen:
     y_squares = kept * np.einsum("ij,ij->i", y, y, dtype=np.float64) - 1e-30
     left = np.concatenate([x, np.ones_like(x[:, :1])], axis=1)
     right = np.concatenate([-2 * y.T, y_squares[None].astype(np.float32)])
-    return _Screen(torch.from_numpy(left), torch.from_numpy(right), x_squares, unit * unit)
+    return _Screen(left, right, x_squares, unit * unit)
 
 
 def _exact(base: Any, asked: Any, k: int, itself: bool) -> Neighbours:
@@ -182,24 +187,51 @@ def _exact(base: Any, asked: Any, k: int, itself: bool) -> Neighbours:
     indices = np.empty((asked.shape[0], k), dtype=np.int64)
     distances = np.empty((asked.shape[0], k))
     blocks = _blocks(asked.shape[0], n, 8 if sp.issparse(base) else 4)
-    buffer = torch.empty((0 if sp.issparse(base) else blocks[0][1] if blocks else 0, n))
+    buffer = np.empty((0 if sp.issparse(base) else blocks[0][1] if blocks else 0, n), np.float32)
     for start, stop in blocks:
         block = asked[start:stop]
         own = np.arange(start, stop) if itself else None
         floors = screen.floors(start, stop, buffer)
         if own is not None:
-            floors[torch.arange(stop - start), torch.from_numpy(own)] = -torch.inf
-        lowest = floors.topk(min(k + 8, n), dim=1, largest=False, sorted=False)
-        found = _rank_rows(base, block, lowest.indices.numpy(), k, own)
+            floors[np.arange(stop - start), own] = -np.inf
+        candidates = _lowest(floors, min(k + 8, n))
+        found = _rank_rows(base, block, candidates, k, own)
         # Whatever was left out has a higher floor than the candidates; it is farther than the k-th if that floor is.
         limit = found.distances[:, -1] ** 2 * (1 + 1e-9) / screen.scale - screen.offset[start:stop]
-        doubtful = (limit >= lowest.values.double().numpy().max(axis=1)) & (k + 8 < n)
-        for row in np.flatnonzero(doubtful):  # ties, or points that nearly coincide: measure all below the limit
-            candidates = np.flatnonzero(floors[row].double().numpy() <= limit[row])
-            one = _rank_rows(base, block[[row]], candidates[None], k, None if own is None else own[[row]])
+        highest = np.take_along_axis(floors, candidates, axis=1).max(axis=1).astype(np.float64)
+        for row in np.flatnonzero((limit >= highest) & (k + 8 < n)):
+            # Ties, or points that nearly coincide: measure all below the limit.
+            below = np.flatnonzero(floors[row].astype(np.float64) <= limit[row])
+            one = _rank_rows(base, block[[row]], below[None], k, None if own is None else own[[row]])
             found.indices[row], found.distances[row] = one.indices[0], one.distances[0]
         indices[start:stop], distances[start:stop] = found.indices, found.distances
     return Neighbours(indices, distances)
+
+
+def _lowest(values: NDArray[Any], k: int) -> NDArray[np.int64]:
+    """The columns of the k lowest values of every row, in any order."""
+    height = -(-len(values) // thread_count())
+    if len(values) == height:
+        return _lowest_of(values, k)
+    with ThreadPoolExecutor() as pool:
+        parts = [values[start : start + height] for start in range(0, len(values), height)]
+        return np.concatenate(list(pool.map(partial(_lowest_of, k=k), parts)))
+
+
+def _lowest_of(values: NDArray[Any], k: int) -> NDArray[np.int64]:
+    rows, n = values.shape
+    size = _GROUP if n < _LONG else 2 * _GROUP
+    groups = n // size
+    if groups < 2 * k:
+        return np.argpartition(values, k - 1, axis=1)[:, :k]
+    # The k lowest lie in the k groups whose lowest are lowest, or in the columns that are left over: a row is read
+    # once, and only a few hundred of its values are sorted by size.
+    minima = values[:, : groups * size].reshape(rows, size, groups).min(axis=1)
+    chosen = np.argpartition(minima, k - 1, axis=1)[:, :k]
+    columns = (chosen[:, :, None] + groups * np.arange(size)).reshape(rows, k * size)
+    columns = np.hstack([columns, np.broadcast_to(np.arange(groups * size, n), (rows, n - groups * size))])
+    best = np.argpartition(np.take_along_axis(values, columns, axis=1), k - 1, axis=1)[:, :k]
+    return np.take_along_axis(columns, best, axis=1)
 
 
 def _rank_rows(base: Any, block: Any, candidates: NDArray[Any], k: int, own: NDArray[Any] | None) -> Neighbours:

@@ -9,7 +9,7 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 from torch import Tensor
 
 from condiff.errors import InvalidInputError
-from condiff.graph.laplacian import SparseLaplacian
+from condiff.graph.laplacians import SparseLaplacian
 
 
 def locality_order(operator: SparseLaplacian) -> Tensor:

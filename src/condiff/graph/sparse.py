@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from condiff.errors import InvalidInputError
+from condiff.graph.valid import check_pointers, check_range, valid_csr
 
 # torch notes once a process that its CSR tensors are in beta, at the first one made; that is not the user's concern.
 with warnings.catch_warnings():
@@ -47,8 +48,8 @@ class Pattern:
     """
 
     def __init__(self, crow_indices: Tensor, col_indices: Tensor, n_columns: int) -> None:
-        _check_pointers(crow_indices, crow_indices.shape[0] - 1, col_indices.shape[0], exactly=True)
-        _check_range(col_indices, n_columns)
+        check_pointers(crow_indices, crow_indices.shape[0] - 1, col_indices.shape[0], exactly=True)
+        check_range(col_indices, n_columns)
         if col_indices.shape[0] > _MOST_ENTRIES:
             raise InvalidInputError(
                 f"a sparse matrix holds up to {_MOST_ENTRIES:,} entries, not {col_indices.shape[0]:,}; "
@@ -176,17 +177,6 @@ class SparseMatrix:
         return dense.index_put((self.pattern.rows, self.pattern.columns), self.values, accumulate=True)
 
 
-def valid_csr(source: Any) -> sp.csr_array:
-    """A SciPy sparse matrix or a dense array as CSR; raises InvalidInputError where its indices point outside."""
-    if sp.issparse(source):
-        if source.format not in ("coo", "csr", "csc", "bsr"):
-            source = sp.csr_array(source)
-        _check_matrix(source)
-    matrix = sp.csr_array(source)
-    matrix.prune()
-    return matrix
-
-
 def valid_coo(tensor: Tensor) -> Tensor:
     """A sparse tensor as coalesced coordinates; raises InvalidInputError where its indices point outside."""
     shape, layout = tensor.shape, tensor.layout
@@ -204,47 +194,6 @@ def valid_coo(tensor: Tensor) -> Tensor:
         raise InvalidInputError(f"the indices of this sparse tensor are not valid: {error}") from error
     coordinates: Tensor = valid.to_sparse_coo().coalesce()
     return coordinates
-
-
-def _check_matrix(matrix: Any) -> None:
-    rows, columns = matrix.shape
-    if matrix.format == "coo":
-        for indices, bound in zip(matrix.coords, (rows, columns), strict=True):
-            _check_range(indices, bound)
-        return
-    if matrix.format == "bsr":
-        rows, columns = rows // matrix.blocksize[0], columns // matrix.blocksize[1]
-    major, minor = (columns, rows) if matrix.format == "csc" else (rows, columns)
-    _check_pointers(matrix.indptr, major, min(len(matrix.indices), len(matrix.data)))
-    _check_range(matrix.indices[: matrix.indptr[-1]], minor)
-
-
-def _check_pointers(pointers: Any, rows: int, entries: int, *, exactly: bool = False) -> None:
-    whole = _is_whole(pointers)
-    falls = whole and len(pointers) > 1 and bool((pointers[1:] < pointers[:-1]).any())
-    if not whole or len(pointers) != rows + 1 or rows < 0 or falls or int(pointers[0]) != 0:
-        raise InvalidInputError(
-            "the row pointers of a sparse matrix must be whole numbers, one more than rows, that begin at 0 and never "
-            f"decrease; these are {len(pointers)} numbers of {pointers.dtype}"
-        )
-    if int(pointers[-1]) > entries or (exactly and int(pointers[-1]) != entries):
-        raise InvalidInputError(f"the row pointers end at {int(pointers[-1])}, but there are {entries} entries")
-
-
-def _check_range(indices: Any, bound: int) -> None:
-    if not _is_whole(indices):
-        raise InvalidInputError(f"the indices of a sparse matrix must be whole numbers in a row, not {indices.dtype}")
-    if len(indices) and (int(indices.min()) < 0 or int(indices.max()) >= bound):
-        raise InvalidInputError(
-            f"the indices of a sparse matrix go from {int(indices.min())} to {int(indices.max())}, but must be from 0 "
-            f"to {bound - 1}"
-        )
-
-
-def _is_whole(indices: Any) -> bool:
-    if isinstance(indices, Tensor):
-        return indices.ndim == 1 and indices.dtype in (torch.int32, torch.int64)
-    return indices.ndim == 1 and indices.dtype.kind in "iu"
 
 
 def dropout(values: Tensor, probability: float, training: bool = True) -> Tensor:

@@ -1,30 +1,22 @@
-"""Explicit diffusion layers by compiled loops, in blocks of columns: what large graphs are diffused with.
-
-A layer written with torch's operations reads and writes ``u`` five times and gathers rows that straddle lines of the
-cache. Here a layer is one pass: up to 64 columns of a node are summed in registers, padded to whole lines, and rows
-that will be needed are prefetched.
-"""
+"""Products with the Laplacian of a large graph by compiled loops (:mod:`condiff.graph.passes`), for tensors."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from condiff import kernels
-from condiff.graph.laplacian import Laplacian, SparseLaplacian
+from condiff.graph.laplacians import Laplacian, SparseLaplacian
+from condiff.graph.passes import LANE, Matrix, by_parts, layered
+from condiff.kernels.threads import thread_count
 
 #: From this many nodes on the compiled loops pay off; below, everything fits the caches and torch is fast enough.
 COMPILED_FROM = 5_000
 # The same for a single product, and the fewest columns that fill enough of a lane.
 _PRODUCT_FROM, _NARROWEST = 20_000, 8
-# Columns that are diffused together: the most that a row's running sums may hold in registers.
-_WIDEST, _LANE = 64, 16
 
 
 def runs_compiled(operator: Laplacian, u: Tensor) -> bool:
@@ -82,20 +74,11 @@ def combination(operator: SparseLaplacian, u: Tensor, kept: Tensor, scale: float
 
 def _layers(operator: SparseLaplacian, u: Tensor, kept: Tensor, strength: float, layers: int) -> Tensor:
     """``kept * u + strength * W u``, so many times."""
-    u, factors = u.detach(), kept.numpy()
-    out = torch.empty_like(u, memory_format=torch.contiguous_format)
-    with ThreadPoolExecutor(torch.get_num_threads()) as pool:
-        if layers == 1 and u.shape[1] <= _WIDEST and u.shape[1] % _LANE == 0 and u.is_contiguous():
-            _run(pool, operator, factors, strength, 1, [u, out])  # as it is: nothing is padded
-            return out
-        for first in range(0, u.shape[1], _WIDEST):
-            block = u[:, first : first + _WIDEST]
-            width = block.shape[1]
-            buffers = [torch.zeros(u.shape[0], -(-width // _LANE) * _LANE, dtype=u.dtype) for _ in range(2)]
-            buffers[0][:, :width] = block
-            _run(pool, operator, factors, strength, layers, buffers)
-            out[:, first : first + width] = buffers[layers % 2][:, :width]
-    return out
+    return torch.from_numpy(layered(_matrix(operator), u.detach().numpy(), kept.numpy(), strength, layers))
+
+
+def _matrix(operator: SparseLaplacian) -> Matrix:
+    return Matrix(*(each.detach().numpy() for each in (operator.crow_indices, operator.col_indices, operator.weights)))
 
 
 def chebyshev_series(operator: SparseLaplacian, u: Tensor, coefficients: Tensor, bound: float) -> Tensor:
@@ -103,50 +86,15 @@ def chebyshev_series(operator: SparseLaplacian, u: Tensor, coefficients: Tensor,
     from condiff.kernels.diffusion import chebyshev_rows
 
     kind = operator.weights.detach().numpy().dtype.type
-    width = -(-u.shape[1] // _LANE) * _LANE
+    width = -(-u.shape[1] // LANE) * LANE
     before = torch.zeros(u.shape[0], width, dtype=u.dtype)
     before[:, : u.shape[1]] = u.detach()
-    with ThreadPoolExecutor(torch.get_num_threads()) as pool:
+    with ThreadPoolExecutor(thread_count()) as pool:
         now = (2.0 / bound) * product(operator, before) - before
         total = coefficients[0] * before + coefficients[1] * now
         kept = ((4.0 / bound) * operator.degree - 2.0).numpy()
         for share in coefficients[2:].tolist():
             factors = kept, kind(-4.0 / bound), kind(share)
-            _share(pool, operator, chebyshev_rows, *factors, now.numpy(), before.numpy(), total.numpy())
+            by_parts(pool, _matrix(operator), chebyshev_rows, *factors, now.numpy(), before.numpy(), total.numpy())
             before, now = now, before
     return total[:, : u.shape[1]]
-
-
-def _run(
-    pool: ThreadPoolExecutor,
-    operator: SparseLaplacian,
-    kept: np.ndarray[tuple[int], np.dtype[np.floating]],
-    strength: float,
-    layers: int,
-    buffers: list[Tensor],
-) -> None:
-    """All layers of one block of columns, from one buffer to the other and back."""
-    from condiff.kernels.diffusion import euler_rows
-
-    step = kept.dtype.type(strength)
-    for layer in range(layers):
-        source, target = (buffers[(layer + side) % 2].numpy() for side in (0, 1))
-        _share(pool, operator, euler_rows, kept, step, source, target)
-
-
-def _share(pool: ThreadPoolExecutor, operator: SparseLaplacian, kernel: Callable[..., None], *arguments: Any) -> None:
-    """All rows of a product, some for each thread."""
-    starts, columns, weights = (
-        each.detach().numpy() for each in (operator.crow_indices, operator.col_indices, operator.weights)
-    )
-    # More parts than threads: rows whose neighbours lie far apart take longer.
-    shares = np.linspace(0, starts[-1], 8 * torch.get_num_threads() + 1)
-    bounds = np.searchsorted(starts, shares[1:-1]).tolist()
-    parts = zip([0, *bounds], [*bounds, operator.n_nodes], strict=True)
-    for _ in pool.map(partial(_rows, kernel, starts, columns, weights, *arguments), parts):
-        pass
-
-
-def _rows(kernel: Callable[..., None], *arguments: Any) -> None:
-    *arrays, (first, last) = arguments
-    kernel(first, last, *arrays)

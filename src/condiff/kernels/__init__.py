@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
@@ -22,6 +23,11 @@ def available() -> bool:
     except (ImportError, OSError):
         return False
     return True
+
+
+def loaded() -> bool:
+    """Whether numba has been imported already, which takes half a second: work that is short may do without it."""
+    return "numba" in sys.modules
 
 
 def warm_up(loops: Iterable[str] = LOOPS, precision: Literal["float32", "float64"] = "float32") -> None:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import torch
-
 _lock = threading.Lock()
 _inside = 0
 _before = 1
+
+
+def thread_count() -> int:
+    """How many threads work is to be shared by: torch's, where it is loaded, or as many as torch would take."""
+    torch = sys.modules.get("torch")
+    if torch is not None and hasattr(torch, "get_num_threads"):  # it may be half imported
+        return int(torch.get_num_threads())
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    return max(1, int(asked)) if asked.isdigit() else os.cpu_count() or 1
 
 
 @contextmanager
@@ -19,6 +28,8 @@ def one_torch_thread() -> Iterator[None]:
 
     The setting belongs to the process, so fits in several threads share it.
     """
+    import torch
+
     global _inside, _before
     with _lock:
         if _inside == 0:

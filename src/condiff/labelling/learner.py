@@ -21,12 +21,13 @@ from condiff.bases.classical import (
     fit_linear,
     fit_trees,
 )
+from condiff.diffusion.flow import Flow
 from condiff.estimators.domain import Domain
 from condiff.estimators.inputs import Nodes, class_items, held_out_folds
-from condiff.estimators.recipe import clamped, diffused, half_strength, read_out
+from condiff.estimators.recipe import clamped, half_strength, read_out
 from condiff.labelling.score import Score
 from condiff.uncertainty import apply_temperature, fit_temperature
-from condiff.uncertainty.suggest import DEFAULT, Situation, suggest
+from condiff.uncertainty.suggestions import DEFAULT, Situation, suggest
 
 Array = NDArray[np.float64]
 
@@ -172,7 +173,7 @@ class Learner:
         base = blend(members).outputs(self.inputs.values)
         u, step = base, half_strength(graph)
         for _ in range(_ROUNDS):
-            u = diffused(graph, clamped(u, data), _LAYERS, step)
+            u = Flow(graph, _LAYERS, step)(clamped(u, data))
         return base, read_out(u, clamped(base, data), data, None)(u)
 
     def _better_alone(self, tried: Array, codes: NDArray[np.int64]) -> bool:

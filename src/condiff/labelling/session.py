@@ -18,7 +18,7 @@ from condiff.labelling.learner import Answers, Learner
 from condiff.labelling.rows import Rows, codes_of
 from condiff.readers.cells import MISSING_CELLS
 from condiff.uncertainty.label_noise import HARDLY, trust
-from condiff.uncertainty.suggest import DEFAULT
+from condiff.uncertainty.suggestions import DEFAULT
 
 # Questions that are chosen at once, and seconds for which a row is kept for the browser that shows it.
 _QUESTIONS, _KEPT = 5, 600.0

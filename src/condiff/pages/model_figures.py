@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from condiff.pages.canvas import COLOURS, HIGHLIGHT, OURS, bare, class_colours, hint, mark, panels, plain
 from condiff.pages.report import Picture, picture
-from condiff.uncertainty.reliability import Reliability
+from condiff.uncertainty.reliable import Reliability
 
 # More points than this make a picture slow and no clearer.
 _MOST_POINTS = 1500

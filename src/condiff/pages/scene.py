@@ -223,7 +223,8 @@ def table_scene(path: Path, target: str, *, layout: Layout = "auto", seed: int =
 
     An NPZ file may bring its own places in the plane as an array ``embedding`` of two columns.
     """
-    from condiff.encoders.table import EncodedTable, TableEncoder, row_looks, row_names
+    from condiff.encoders.encoding import EncodedTable
+    from condiff.encoders.table import TableEncoder, row_looks, row_names
     from condiff.readers.tables import read_table
     from condiff.readers.targets import encode_classes
 

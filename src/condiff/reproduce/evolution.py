@@ -13,6 +13,7 @@ from sklearn.datasets import make_circles, make_moons
 
 from condiff.bases import Residual
 from condiff.diffusion import Diffusion, diffusion_time
+from condiff.diffusion.flow import Flow
 from condiff.errors import InvalidInputError, did_you_mean
 from condiff.estimators.domain import follow
 from condiff.graph import Laplacian
@@ -68,7 +69,9 @@ class Evolution:
             linear = torch.softmax(network.readout(network.lift(x)), dim=1).numpy()
             at_nodes, convected = (self.model.base(points).numpy() for points in (torch.as_tensor(self.points), x))
         weights = self._graph.rows_of(self.points, at)
-        diffused = follow(self.model.diffusion, self.operator, at_nodes, convected, weights)
+        strength = self.model.diffusion.strength_on(self.operator)
+        flow = Flow(self._graph.graph, self.layers, float(strength))
+        diffused = follow(flow, at_nodes, convected, weights)
         return linear[:, 1], convected[:, 1], diffused[:, 1]
 
     def flow(self, layers: Sequence[int]) -> Floats:

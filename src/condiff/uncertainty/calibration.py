@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
 _TINY = 1e-12
@@ -40,6 +39,8 @@ def fit_temperature(u: NDArray[np.float64], codes: NDArray[np.int64], weights: N
     The targets are smoothed as in Platt's scaling, ``(N + 1) / (N + 2)`` for the true class: with few labels, all of
     them answered rightly, the loss alone would ask for certainty.
     """
+    from scipy.optimize import minimize_scalar
+
     weights = weights * (len(weights) / weights.sum())
     total, n_classes = len(weights), u.shape[1]
     truth = np.full(u.shape, 1.0 / (total + 2.0) / (n_classes - 1))

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from condiff.uncertainty.label_noise import doubted, trust
 from condiff.uncertainty.record import FitRecord
-from condiff.uncertainty.suggest import DEFAULT, Situation, suggest
+from condiff.uncertainty.suggestions import DEFAULT, Situation, suggest
 
 Array = NDArray[np.float64]
 

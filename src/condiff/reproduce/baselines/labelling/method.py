@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from condiff import COINClassifier
 from condiff.labelling.learner import Learner
 from condiff.reproduce.baselines.method import Answers, Method, timed
-from condiff.uncertainty.suggest import Situation
+from condiff.uncertainty.suggestions import Situation
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]

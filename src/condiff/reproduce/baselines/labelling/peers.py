@@ -11,7 +11,7 @@ import numpy as np
 
 from condiff.errors import MissingDependencyError
 from condiff.reproduce.baselines.labelling.method import Asking, AskingProblem, Codes
-from condiff.uncertainty.suggest import Situation, random
+from condiff.uncertainty.suggestions import Situation, random
 
 # Eigenvectors as in graphlearning's own examples.
 _EIGENVECTORS = 50

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from condiff.reproduce.baselines.labelling.method import Asking, AskingProblem, Codes
-from condiff.uncertainty.suggest import Situation, suggest
+from condiff.uncertainty.suggestions import Situation, suggest
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from condiff import COINClassifier
 from condiff.errors import InvalidInputError
 from condiff.graph import Graph
 from condiff.graph.weights import PointGraph
-from condiff.uncertainty.suggest import STRATEGIES, Field, Situation, _Covariance, suggest
+from condiff.uncertainty.suggestions import STRATEGIES, Field, Situation, _Covariance, suggest
 
 
 def clusters(sizes: tuple[int, ...], seed: int = 0) -> tuple[Graph, np.ndarray]:
