@@ -42,9 +42,9 @@ class _Group(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in _benches():
             return super().get_command(ctx, cmd_name)
-        from condiff.cli.reproduce import protocol_command
+        from condiff.cli.reproduce import Listed
 
-        return protocol_command(cmd_name)
+        return Listed.of(cmd_name)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in ("-h", "--help", *self.list_commands(ctx)):

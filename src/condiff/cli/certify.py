@@ -37,10 +37,11 @@ def command(
 
     Example: [bold]condiff certify cora --strength 0.35[/bold]
     """
+    dataset = _read(graph)
+
     from condiff.diffusion import certify
     from condiff.graph import Graph
 
-    dataset = _read(graph)
     kind: Any = normalisation
     loops: Any = self_loops
     weights = Graph.of(dataset.adjacency).normalised(kind, loops)

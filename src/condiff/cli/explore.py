@@ -9,6 +9,8 @@ import typer
 
 from condiff.cli.output import console, print_json, typed
 from condiff.errors import InvalidInputError, did_you_mean
+from condiff.pages import EXAMPLES
+from condiff.readers.tables import check_exists
 
 
 def command(
@@ -44,14 +46,24 @@ def command(
 
     [bold]condiff explore flowers.csv --target species --out flowers.html[/bold]
     """
-    from condiff.estimators import COINClassifier, load
-    from condiff.pages.explorer import write_explorer
-    from condiff.pages.scene import EXAMPLES, Layout, example_scene, scene_of_model, shown_names, table_scene
-
     if layout not in ("auto", "pca", "tsne"):
         raise InvalidInputError(f"--layout must be auto, pca or tsne, not {layout!r}")
-    how: Layout = layout  # type: ignore[assignment]
     path = Path(source)
+    if source not in EXAMPLES and not path.suffix and not path.exists():
+        hint = did_you_mean(source, EXAMPLES)
+        raise InvalidInputError(
+            f"unknown source {source!r}{hint}: give {', '.join(EXAMPLES)}, a file, or a model's folder"
+        )
+    if source not in EXAMPLES and not path.is_dir():
+        if target is None:
+            raise InvalidInputError(f"name the column of {path} to learn with --target")
+        check_exists(path)
+
+    from condiff.estimators import COINClassifier, load
+    from condiff.pages.explorer import write_explorer
+    from condiff.pages.scene import Layout, example_scene, scene_of_model, shown_names, table_scene
+
+    how: Layout = layout  # type: ignore[assignment]
     if source in EXAMPLES:
         scene = example_scene(source, points, layout=how, seed=seed)
     elif path.is_dir():
@@ -63,15 +75,9 @@ def command(
         images = known.get("pictures")
         pictures = [str(each) for each in images] if isinstance(images, list) else None
         scene = scene_of_model(model, path.resolve().name, names=names, pictures=pictures, layout=how)
-    elif path.suffix or path.exists():
-        if target is None:
-            raise InvalidInputError(f"name the column of {path} to learn with --target")
-        scene = table_scene(path, target, layout=how, seed=seed)
     else:
-        hint = did_you_mean(source, EXAMPLES)
-        raise InvalidInputError(
-            f"unknown source {source!r}{hint}: give {', '.join(EXAMPLES)}, a file, or a model's folder"
-        )
+        assert target is not None
+        scene = table_scene(path, target, layout=how, seed=seed)
     write_explorer(scene, out, typed())
     if json:
         size = out.stat().st_size

@@ -88,6 +88,8 @@ def command(
 
     Example: [bold]condiff label tickets.csv --target topic --model tickets-model[/bold]
     """
+    table, edge_file = open_data(data, edges)
+
     from condiff.labelling.final import FullFit
     from condiff.labelling.journal import Journal
     from condiff.labelling.rows import Rows
@@ -95,7 +97,6 @@ def command(
 
     if strategy not in STRATEGIES:
         raise InvalidInputError(f"--strategy must be one of {', '.join(STRATEGIES)}, not {strategy!r}")
-    table, edge_file = open_data(data, edges)
     pictures = table.path.is_dir()
     rows = Rows.of(table, target, unlabelled or ())
     place = data.parent / (data.name or "data")

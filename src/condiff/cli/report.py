@@ -33,6 +33,10 @@ def command(
 
     Example: [bold]condiff report results/node --out node.html[/bold]
     """
+    from condiff.reproduce.report.folders import require_folder
+
+    require_folder(folder)
+
     from condiff.reproduce.report.report import write_report
 
     target = folder / "report.html" if out is None else out

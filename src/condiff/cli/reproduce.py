@@ -91,6 +91,21 @@ class _Command(TyperCommand):
             raise
 
 
+class Listed(TyperCommand):
+    """A protocol's command in a list of commands: its options are read, and all that it imports, when it is called."""
+
+    @classmethod
+    def of(cls, name: str) -> Listed:
+        """The command of a protocol."""
+        from condiff.reproduce.protocols import ABOUT
+
+        return cls(name, help=ABOUT[name], short_help=ABOUT[name])
+
+    def make_context(self, info_name: Any, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        assert self.name is not None
+        return protocol_command(self.name).make_context(info_name, args, parent=parent, **extra)
+
+
 class _Group(TyperGroup):
     """Commands made from the protocols on first use; a graph's name alone means ``node``."""
 
@@ -100,7 +115,7 @@ class _Group(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name == _FOLDER:
             return _folder_command()
-        return protocol_command(cmd_name) if cmd_name in _names() else None
+        return Listed.of(cmd_name) if cmd_name in _names() else None
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if _is_of_a_folder(args):

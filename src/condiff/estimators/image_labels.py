@@ -9,9 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from condiff.encoders.embedding import Progress
-from condiff.encoders.images import ImageEncoder
 from condiff.errors import InvalidFileError, InvalidInputError
-from condiff.estimators.classifier import COINClassifier
 from condiff.readers.image_folder import Labelled, list_images, read_labels
 
 
@@ -88,6 +86,10 @@ def label_images(
         raise InvalidInputError(f"{known.path} has only the label {classes[0]!r}: give images of at least two classes")
     targets = np.full(len(files), -1, dtype=np.int64)
     targets[_positions(files, known, folder)] = codes
+
+    from condiff.encoders.images import ImageEncoder
+    from condiff.estimators.classifier import COINClassifier
+
     features = ImageEncoder(folder, backbone, on_batch).fit_transform(files)
     model = COINClassifier(base="residual", scaling="none", noisy_labels=True, random_state=seed).fit(features, targets)
     given = tuple(None if code < 0 else classes[code] for code in targets)

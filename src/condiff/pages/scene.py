@@ -28,7 +28,6 @@ from condiff.uncertainty import Inspection
 
 Layout = Literal["auto", "pca", "tsne"]
 
-EXAMPLES = ("moons", "circles", "digits")
 MOST_POINTS = 20_000
 MOST_CLASSES = 20
 # Beyond this many points t-SNE takes minutes.

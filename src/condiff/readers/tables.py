@@ -130,6 +130,17 @@ class Table:
         return "; is the first line data? add a line with a name for each column" if numbers else ""
 
 
+def check_exists(path: Path) -> None:
+    """Refuse a path that is no file, or an empty one."""
+    if not path.exists():
+        folder = sorted(p.name for p in path.parent.iterdir()) if path.parent.is_dir() else []
+        raise InvalidFileError(f"{path} does not exist{did_you_mean(path.name, folder)}: check the path")
+    if not path.is_file():
+        raise InvalidFileError(f"{path} is not a file: give one of {', '.join(SUFFIXES)}")
+    if path.stat().st_size == 0:
+        raise InvalidFileError(f"{path} is empty (0 bytes): write the table again")
+
+
 def read_table(path: Path) -> Table:
     """Read a table: delimited text, JSON, a sheet, Parquet, Feather, NPZ or NPY.
 
@@ -144,13 +155,7 @@ def read_table(path: Path) -> Table:
     NPY: features, which are mapped and not copied; every other NPY file in the same folder with one value per row is a
     possible target, by its name without the ending.
     """
-    if not path.exists():
-        folder = sorted(p.name for p in path.parent.iterdir()) if path.parent.is_dir() else []
-        raise InvalidFileError(f"{path} does not exist{did_you_mean(path.name, folder)}: check the path")
-    if not path.is_file():
-        raise InvalidFileError(f"{path} is not a file: give one of {', '.join(SUFFIXES)}")
-    if path.stat().st_size == 0:
-        raise InvalidFileError(f"{path} is empty (0 bytes): write the table again")
+    check_exists(path)
     name = inner_name(path)
     packed = path.name.lower().endswith((".gz", ".zip"))
     if not name.endswith((*_TEXT, *_JSON) if packed else SUFFIXES):

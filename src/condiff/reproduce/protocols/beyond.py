@@ -19,7 +19,7 @@ from condiff.reproduce.baselines.node.problem import NodeProblem
 from condiff.reproduce.datasets import heterophilous
 from condiff.reproduce.pairs import paired, pairs_markdown
 from condiff.reproduce.protocol import Case, Job, Options, Protocol, option
-from condiff.reproduce.protocols import node
+from condiff.reproduce.protocols import ABOUT, node
 from condiff.reproduce.rows import Row
 from condiff.reproduce.runs import Condition, Run
 from condiff.reproduce.splits import TRAIN_PER_CLASS, VALIDATION_PER_CLASS, Split, random_splits
@@ -84,7 +84,7 @@ class Beyond(Protocol):
 
     name = "beyond"
     title = "Beyond the paper"
-    about = "Compare variants of COIN and newer methods on citation graphs and on graphs whose neighbours disagree."
+    about = ABOUT["beyond"]
     examples = (
         "condiff bench beyond cora citeseer pubmed --method COIN-resolvent,COIN-shares --splits 20",
         "condiff bench beyond texas squirrel --labels published --method MLP,GCN,COIN-adaptive",

@@ -18,6 +18,7 @@ from condiff.reproduce.baselines.method import Answers
 from condiff.reproduce.datasets.ordinary_tables import seed_of
 from condiff.reproduce.datasets.sources import locate
 from condiff.reproduce.protocol import Case, Job, Options, Protocol, option
+from condiff.reproduce.protocols import ABOUT
 from condiff.reproduce.runs import Condition, Run
 from condiff.reproduce.splits import Split
 from condiff.uncertainty.conformal import Promise
@@ -119,7 +120,7 @@ class Coverage(Protocol):
 
     name = "coverage"
     title = "Coverage of prediction sets"
-    about = "Count how often prediction sets and intervals hold the truth, over many draws of the labels."
+    about = ABOUT["coverage"]
     examples = (
         "condiff bench coverage --out results/coverage",
         "condiff bench coverage --datasets sk-wine,reg-Boston --labels 20 --draws 50",

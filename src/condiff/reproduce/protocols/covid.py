@@ -17,6 +17,7 @@ from condiff.reproduce.baselines.temporal.problem import SnapshotGraphs, Tempora
 from condiff.reproduce.datasets import covid as source
 from condiff.reproduce.datasets.panel import Panel, split_in_time
 from condiff.reproduce.protocol import Case, Job, Options, Protocol, option
+from condiff.reproduce.protocols import ABOUT
 from condiff.reproduce.rows import Row
 from condiff.reproduce.runs import Condition, Run
 
@@ -109,7 +110,7 @@ class Covid(Protocol):
 
     name = "covid"
     title = "COVID-19 in England"
-    about = "Forecast COVID-19 cases in 129 regions of England, most of the entries being hidden."
+    about = ABOUT["covid"]
     examples = (
         "condiff reproduce covid",
         "condiff reproduce covid --method all --missing 0.5",

@@ -29,6 +29,7 @@ from condiff.reproduce.datasets.features import ClassFeatures, load_features, sa
 from condiff.reproduce.episodes import Episodes, Sizes, draw_episodes, read_episodes, write_episodes
 from condiff.reproduce.pairs import paired, pairs_markdown, pairs_texts
 from condiff.reproduce.protocol import Case, Job, Options, Protocol, Shown, Tell, option
+from condiff.reproduce.protocols import ABOUT
 from condiff.reproduce.rows import Row, dataset_title
 from condiff.reproduce.runs import Condition, Run
 
@@ -137,7 +138,7 @@ class FewShot(Protocol):
 
     name = "fewshot"
     title = "Few-shot classification"
-    about = "Classify images of new classes from one or a few labelled ones per class, over thousands of tasks."
+    about = ABOUT["fewshot"]
     examples = (
         "condiff reproduce fewshot --dataset cub --shot 5 --method COIN,SimpleShot --tasks 1000",
         "condiff reproduce fewshot --features cub.npz --method all --unbalanced",

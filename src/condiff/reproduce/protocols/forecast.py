@@ -16,6 +16,7 @@ from condiff.reproduce.baselines.forecast.methods import QUANTILES, Outcome, Ser
 from condiff.reproduce.datasets.ordinary_tables import seed_of
 from condiff.reproduce.datasets.series_panels import PANELS, load_panel, missing_package
 from condiff.reproduce.protocol import Case, Job, Options, Protocol, option
+from condiff.reproduce.protocols import ABOUT
 from condiff.reproduce.runs import Condition, Run
 
 Array = NDArray[np.float64]
@@ -105,7 +106,7 @@ class Forecast(Protocol):
 
     name = "forecast"
     title = "Forecasts"
-    about = "Compare forecasts of panels with holes, and filled holes, with what forecasters use."
+    about = ABOUT["forecast"]
     examples = (
         "condiff bench forecast --out results/forecast",
         "condiff bench forecast --panels england,macro --rates 0,0.5 --method COIN,AutoETS,'last value'",

@@ -26,6 +26,7 @@ from condiff.reproduce.baselines.method import Answers
 from condiff.reproduce.datasets import mnist
 from condiff.reproduce.datasets.ordinary_tables import load_table, seed_of
 from condiff.reproduce.protocol import Case, Job, Options, Protocol, Shown, option
+from condiff.reproduce.protocols import ABOUT
 from condiff.reproduce.runs import Condition
 from condiff.reproduce.splits import Split
 
@@ -125,7 +126,7 @@ class Labelling(Protocol):
 
     name = "labelling"
     title = "Labelling"
-    about = "Compare strategies of asking for labels, and of finding wrong ones."
+    about = ABOUT["labelling"]
     examples = (
         "condiff bench labelling --out results/labelling",
         "condiff bench labelling --dataset digits --method change,margin,random --draws 3",

@@ -18,6 +18,7 @@ from condiff.reproduce.baselines.lowlabels.method import LowLabelMethod, LowLabe
 from condiff.reproduce.baselines.method import Answers
 from condiff.reproduce.datasets import mnist
 from condiff.reproduce.protocol import Case, Job, Options, Protocol, Shown, option
+from condiff.reproduce.protocols import ABOUT
 from condiff.reproduce.runs import Condition
 from condiff.reproduce.splits import Split
 
@@ -69,7 +70,7 @@ class LowLabels(Protocol):
 
     name = "low-labels"
     title = "MNIST at very low label rates"
-    about = "Compare COIN with methods of graph learning on MNIST, with one to five labels per class."
+    about = ABOUT["low-labels"]
     examples = (
         "condiff bench low-labels --draws 10 --out results/low-labels",
         "condiff bench low-labels --method COIN,Poisson --features pixels --budget 1,5 --draws 5",

@@ -25,7 +25,7 @@ from condiff.reproduce.baselines.node.method import Outcome
 from condiff.reproduce.baselines.node.problem import NodeProblem
 from condiff.reproduce.datasets.graphs import load_graph
 from condiff.reproduce.protocol import Case, Job, Options, Protocol, option
-from condiff.reproduce.protocols import PROTOCOLS
+from condiff.reproduce.protocols import ABOUT, PROTOCOLS
 from condiff.reproduce.published import published
 from condiff.reproduce.rows import Row
 from condiff.reproduce.runs import Condition, Run
@@ -161,7 +161,7 @@ class Node(Protocol):
 
     name = "node"
     title = "Node classification"
-    about = "Classify the nodes of citation graphs, or of a graph of yours, from a few labels per class."
+    about = ABOUT["node"]
     examples: ClassVar[tuple[str, ...]] = (
         "condiff reproduce node cora",
         "condiff reproduce node cora citeseer --method COIN,GCN,APPNP --splits 20 --inits 5",

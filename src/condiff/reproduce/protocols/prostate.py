@@ -23,6 +23,7 @@ from condiff.reproduce.datasets.gene_table import GeneTable
 from condiff.reproduce.genes import leading_alterations
 from condiff.reproduce.pairs import paired, pairs_texts
 from condiff.reproduce.protocol import Case, Job, Options, Protocol, option
+from condiff.reproduce.protocols import ABOUT
 from condiff.reproduce.rows import Row
 from condiff.reproduce.runs import Condition, Run
 from condiff.reproduce.splits import Split
@@ -127,7 +128,7 @@ class Prostate(Protocol):
 
     name = "prostate"
     title = "Prostate cancer"
-    about = "Predict which prostate cancers have spread, from the gene alterations of twenty labelled patients."
+    about = ABOUT["prostate"]
     examples = (
         "condiff reproduce prostate",
         "condiff reproduce prostate --method LR,AdaBoost,P-NET,COIN --splits 5 --inits 2",

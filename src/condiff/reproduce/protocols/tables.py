@@ -25,6 +25,7 @@ from condiff.reproduce.datasets.ordinary_tables import (
     table_names,
 )
 from condiff.reproduce.protocol import Case, Job, Options, Protocol, option
+from condiff.reproduce.protocols import ABOUT
 from condiff.reproduce.rows import Row
 from condiff.reproduce.runs import Condition, Run
 from condiff.reproduce.splits import Split
@@ -168,7 +169,7 @@ class Tables(Protocol):
 
     name = "tables"
     title = "Ordinary tables"
-    about = "Compare condiff with what practitioners use, over many ordinary tables with few labels."
+    about = ABOUT["tables"]
     examples = (
         "condiff bench tables --budget r20,5 --out results/tables",
         "condiff bench tables --half chosen --method COIN,LDA,LR --draws 3",

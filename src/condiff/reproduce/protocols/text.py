@@ -18,6 +18,7 @@ from condiff.reproduce.baselines.text.words import TextProblem
 from condiff.reproduce.datasets.ordinary_tables import seed_of
 from condiff.reproduce.datasets.texts import TEXTS, Texts, load_texts
 from condiff.reproduce.protocol import Case, Job, Options, Protocol, Shown, option
+from condiff.reproduce.protocols import ABOUT
 from condiff.reproduce.protocols.tables import measured_classes
 from condiff.reproduce.rows import Row
 from condiff.reproduce.runs import Condition, Run
@@ -113,7 +114,7 @@ class Text(Protocol):
 
     name = "text"
     title = "Texts"
-    about = "Compare condiff with what practitioners use, on texts with few labels."
+    about = ABOUT["text"]
     examples = (
         "condiff bench text --out results/text",
         "condiff bench text --dataset ag_news --method COIN,LR,SVM --budget 1,5 --draws 3",

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from condiff.errors import InvalidFileError
+from condiff.errors import InvalidFileError, InvalidInputError
 from condiff.files import read_json, refusing
 from condiff.reproduce.metrics import METRICS
 from condiff.reproduce.results import STORE
@@ -17,6 +17,13 @@ from condiff.reproduce.summary import summarise
 
 SUMMARY = "summary.json"
 _NEEDED = ("task", "dataset", "method", "metric", "mean", "std", "runs", "published", "difference", "settings")
+
+
+def require_folder(folder: Path) -> None:
+    """Refuse what is no folder."""
+    if not folder.is_dir():
+        what = "is a file" if folder.exists() else "does not exist"
+        raise InvalidInputError(f"{folder} {what}: name a folder of results or of a model")
 
 
 @dataclass(frozen=True)

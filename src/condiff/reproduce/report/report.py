@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from condiff.errors import InvalidFileError, InvalidInputError
+from condiff.errors import InvalidFileError
 from condiff.files import read_json, refusing, write_text
 from condiff.pages.model import model_page
 from condiff.pages.report import Card, Cell, Column, Report, Section, Table, picture, versions
 from condiff.reproduce.figures.along import draw_labels
-from condiff.reproduce.report.folders import is_results, read_results
+from condiff.reproduce.report.folders import is_results, read_results, require_folder
 from condiff.reproduce.report.results import results_report
 
 _ACCURACY = "accuracy.json"
@@ -26,9 +26,7 @@ def report(folder: Path, command: str) -> str:
     command
         How the page says it was made.
     """
-    if not folder.is_dir():
-        what = "is a file" if folder.exists() else "does not exist"
-        raise InvalidInputError(f"{folder} {what}: name a folder of results or of a model")
+    require_folder(folder)
     if (folder / "model.json").is_file():
         from condiff.estimators import load
 
