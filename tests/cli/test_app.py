@@ -165,6 +165,48 @@ def test_an_error_in_the_input_imports_nothing_large(flowers: Path, arguments: l
 
 
 @pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["predict", "--help"],
+        ["reproduce", "--help"],
+        ["bench", "--help"],
+        ["certify", "nowhere.npz"],
+        ["report", "nowhere"],
+        ["explore", "nowhere.csv", "--target", "y"],
+        ["label", "nowhere.csv", "--target", "y"],
+        ["fewshot", "nowhere", "--labels", "labels.csv"],
+    ],
+    ids=" ".join,
+)
+def test_help_and_what_does_not_exist_import_neither_torch_nor_scikit_learn(
+    tmp_path: Path, arguments: list[str]
+) -> None:
+    program = (
+        "import sys, atexit\n"
+        "atexit.register(lambda: sys.stderr.write(str({'torch', 'sklearn'} & set(sys.modules))))\n"
+        f"sys.argv = {['condiff', *arguments]}\n"
+        "from condiff.cli.app import main; main()"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert found.returncode == (0 if "--help" in arguments else 2)
+    assert found.stderr.endswith("set()")
+
+
+def test_predict_imports_neither_torch_nor_scikit_learn(condiff: Run, flowers: Path) -> None:
+    folder = flowers.parent
+    assert condiff("fit", flowers, "--target", "species", "--out", folder / "m", "--folds", 0).code == 0
+    program = (
+        "import sys, atexit\n"
+        f"atexit.register(lambda: print([name for name in {('torch', 'sklearn', 'pandas')} if name in sys.modules]))\n"
+        "sys.argv = ['condiff', 'predict', 'm', 'flowers.csv', '--out', 'answers.csv', '--json']\n"
+        "from condiff.cli.app import main; main()"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=folder, check=True)
+    assert found.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
     "error", [MemoryError(), RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory")]
 )
 def test_too_little_memory_is_one_line(condiff: Run, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:

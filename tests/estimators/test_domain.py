@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import torch
 
 from condiff.diffusion import SOLVERS
-from condiff.diffusion.flow import SOLVER_NAMES, Flow
+from condiff.diffusion.flow import Flow
 from condiff.errors import InvalidInputError
 from condiff.estimators.domain import Domain, FeatureMap, follow
 from condiff.estimators.inputs import Nodes
@@ -306,7 +306,3 @@ def test_the_base_outputs_are_left_as_they_were() -> None:
     follow(Flow(graph, 3, 0.2), at_nodes, at_new, sp.csr_array(np.ones((2, 12))))
     np.testing.assert_array_equal(at_nodes, nodes_before)
     np.testing.assert_array_equal(at_new, new_before)
-
-
-def test_the_names_of_the_solvers_are_known_without_them() -> None:
-    assert set(SOLVER_NAMES) == set(SOLVERS)
