@@ -195,7 +195,7 @@ def test_help_and_what_does_not_exist_import_neither_torch_nor_scikit_learn(
 
 def test_predict_imports_neither_torch_nor_scikit_learn(condiff: Run, flowers: Path) -> None:
     folder = flowers.parent
-    assert condiff("fit", flowers, "--target", "species", "--out", folder / "m", "--folds", 0).code == 0
+    assert condiff("fit", flowers, "--target", "species", "--out", folder / "m").code == 0
     program = (
         "import sys, atexit\n"
         f"atexit.register(lambda: print([name for name in {('torch', 'sklearn', 'pandas')} if name in sys.modules]))\n"

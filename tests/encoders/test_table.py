@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier
 
-from condiff.encoders import TableEncoder, is_table
+from condiff.encoders import TableEncoder, encoding, is_table
 from condiff.encoders import table as module
 from condiff.encoders.examples import columns_markdown
 from condiff.errors import InvalidFileError, InvalidInputError
@@ -596,7 +596,7 @@ def test_a_damaged_state_is_refused(path: tuple[Any, ...], value: Any) -> None:
 
 
 def test_a_state_that_lacks_a_part_or_is_none_at_all() -> None:
-    for state in ({}, {"schema": module.SCHEMA}, []):
+    for state in ({}, {"schema": encoding.SCHEMA}, []):
         with pytest.raises(InvalidFileError, match="the column encoding is damaged"):
             TableEncoder.from_state(state)  # type: ignore[arg-type]
 
