@@ -33,6 +33,8 @@ TIMES, EXPLICIT_TIMES = (9.0, 4.0, 19.0, 0.0), (4.0, 2.0, 8.0)
 SMOOTHED, DECAYS = (0, 2), (5e-4, 5e-5, 5e-3)
 # How often the nodes' own numbers are averaged, where the base reads edges: to whom a node's neighbours are joined.
 _OF_EDGES = 2
+# Standard errors by which edges must be better than features.
+_CLEARLY = 2.0
 # Hops that the series of an implicit step goes: what is left of its weights goes to the last.
 _HOPS = 20
 # A denser matrix of features is multiplied faster as such.
@@ -144,23 +146,37 @@ class ChosenCOIN(NodeMethod):
             # From the most usual settings on, one choice after the other.
             trials = [attempt(flows[0], read, decays[0]) for read in inputs]
             best = min(trials, key=lambda trial: trial.loss)
-            trials += [attempt(flow, best.read, decays[0]) for flow in flows[1:]]
-            best = min(trials, key=lambda trial: trial.loss)
-            trials += [attempt(best.flow, best.read, decay) for decay in decays[1:]]
-        best = min(trials, key=lambda trial: trial.loss)
-        epochs = sum(trial.epochs for trial in trials)
+            of_features = [trial for trial in trials if not trial.chosen["edges"]]
+            if best.chosen["edges"] and of_features:
+                other = min(of_features, key=lambda trial: trial.loss)
+                best = best if best.clearly_better(other) else other
+            of_times = [attempt(flow, best.read, decays[0]) for flow in flows[1:]]
+            best = min([best, *of_times], key=lambda trial: trial.loss)
+            of_decays = [attempt(best.flow, best.read, decay) for decay in decays[1:]]
+            best = min([best, *of_decays], key=lambda trial: trial.loss)
+        epochs = sum(trial.epochs for trial in (*trials, *of_times, *of_decays))
         return Outcome(best.scores, epochs, time.perf_counter() - started, best.chosen)
 
 
 class _Trial(NamedTuple):
-    """A fit with some settings: its loss at the validation nodes, what it answers, what it cost."""
+    """A fit with some settings: its losses at the validation nodes, what it answers, what it cost."""
 
-    loss: float
+    losses: NDArray[np.float64]
     scores: Tensor
     epochs: int
     flow: _Flow
     read: _Inputs
     chosen: dict[str, float]
+
+    @property
+    def loss(self) -> float:
+        """The mean loss."""
+        return float(self.losses.mean())
+
+    def clearly_better(self, other: _Trial) -> bool:
+        """Whether the losses are lower than those of another trial by more than chance explains."""
+        gains = other.losses - self.losses
+        return bool(gains.mean() > _CLEARLY * gains.std() / math.sqrt(len(gains)))
 
     @classmethod
     def of(cls, outcome: Outcome, problem: NodeProblem, flow: _Flow, read: _Inputs, chosen: dict[str, float]) -> _Trial:
@@ -169,8 +185,7 @@ class _Trial(NamedTuple):
         answers, codes = outcome.scores[known].exp().double().numpy(), problem.labels[known].numpy()
         temperature = fit_temperature(answers, codes, np.ones(len(codes)))
         likely = apply_temperature(answers, temperature)[np.arange(len(codes)), codes]
-        loss = float(-np.log(np.maximum(likely, 1e-12)).mean())
-        return cls(loss, outcome.scores, outcome.epochs, flow, read, chosen)
+        return cls(-np.log(np.maximum(likely, 1e-12)), outcome.scores, outcome.epochs, flow, read, chosen)
 
 
 @dataclass(frozen=True, eq=False)
