@@ -251,20 +251,21 @@ class BaseCOIN(Reading):
 
         chooses, disagree = len(item) >= _FEWEST_TO_CHOOSE, self._disagree(items)
         columns, edges = self._domain, self._reading_edges()
-        if not chooses and edges is not None and not disagree and not columns.columns_follow_edges():
+        strangers = edges is not None and not disagree and not columns.columns_follow_edges()
+        if edges is not None and strangers and not chooses:
             columns = edges
         best, tried = attempt(columns, longest.layers), [columns]
         if chooses and edges is not None:
             other = attempt(edges, longest.layers)
-            if _clear(best.losses - other.losses):
+            if _clear(best.losses - other.losses) or (strangers and not _clear(other.losses - best.losses)):
                 best, tried = other, [edges, columns]  # columns may be better where less is diffused
         for domain in tried if chooses else ():
             for layers in self._shorter(longest):
                 shorter = attempt(domain, layers)
                 gains = best.losses - shorter.losses
                 # Held-out labels may favour less diffusion than the graph allows; where the graph is made of the
-                # points, only by a clear margin.
-                if gains.mean() > 0 if self._graph_is_given else _clear(gains):
+                # points, or something else is read, only by a clear margin.
+                if gains.mean() > 0 if self._graph_is_given and domain is best.domain else _clear(gains):
                     best = shorter
                 elif gains.mean() <= 0 and not self._graph_is_given:
                     break  # a still shorter one would not help either
