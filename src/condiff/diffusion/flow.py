@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import partial, reduce
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from condiff import kernels
 from condiff.graph.graph import Graph
-from condiff.graph.passes import Matrix, layered
+from condiff.graph.passes import Matrix, layered, padded
 
-Array = NDArray[np.float64]
+#: In double precision, or in single, which explicit layers keep.
+Array = NDArray[Any]
 
 #: The names of :data:`condiff.diffusion.SOLVERS`, known before these are imported.
 SOLVER_NAMES = ("euler", "exact", "chebyshev", "implicit", "power")
@@ -52,24 +54,30 @@ class Flow:
         if not self.is_explicit:
             return reduce(lambda before, _: self._by_solver(before), range(self.layers), u)
         if self._compiles(u):
-            return layered(self._matrix, u, self._kept, self.strength, self.layers) if self.layers else u
+            matrix, kept = self._compiled(u.dtype)
+            return layered(matrix, u, kept, self.strength, self.layers) if self.layers else u
         for _ in range(self.layers):
             u = self._explicit(u)
         return u
 
     def steps(self, u: Array) -> Iterator[tuple[Array, Array]]:
         """The values at the nodes before and after each layer."""
-        compiles = self.is_explicit and self._compiles(u)
+        width = u.shape[1]
+        step: Callable[[Array], Array]
+        if self.is_explicit and self._compiles(u):
+            matrix, kept = self._compiled(u.dtype)
+            u = padded(u)  # once, and not for every layer
+            step = partial(layered, matrix, kept=kept, strength=self.strength, layers=1)
+        else:
+            step = self._explicit if self.is_explicit else self._by_solver
         for _ in range(self.layers):
-            if compiles:
-                after = layered(self._matrix, u, self._kept, self.strength, 1)
-            else:
-                after = self._explicit(u) if self.is_explicit else self._by_solver(u)
-            yield u, after
+            after = step(u)
+            yield u[:, :width], after[:, :width]
             u = after
 
     def _explicit(self, u: Array) -> Array:
-        return np.asarray(u - self.strength * (self.graph.degree[:, None] * u - self.graph.weights @ u))
+        moved = self.strength * (self.graph.degree[:, None] * u - self.graph.weights @ u)
+        return np.asarray(u - moved, u.dtype)
 
     def _by_solver(self, u: Array) -> Array:
         import torch
@@ -82,14 +90,11 @@ class Flow:
 
     def _compiles(self, u: Array) -> bool:
         work = self.graph.weights.nnz * u.shape[1] * self.layers
-        return work >= _WORTHWHILE and u.dtype == np.float64 and kernels.available()
+        return work >= _WORTHWHILE and kernels.available()
 
-    @cached_property
-    def _matrix(self) -> Matrix:
+    def _compiled(self, dtype: np.dtype[np.floating[Any]]) -> tuple[Matrix, NDArray[Any]]:
+        """What the compiled loops take, in the precision of the values."""
         weights = self.graph.weights
         starts, columns = (np.ascontiguousarray(each, np.int32) for each in (weights.indptr, weights.indices))
-        return Matrix(starts, columns, np.ascontiguousarray(weights.data, np.float64))
-
-    @cached_property
-    def _kept(self) -> Array:
-        return np.asarray(1.0 - self.strength * self.graph.degree)
+        kept = (1.0 - self.strength * self.graph.degree).astype(dtype)
+        return Matrix(starts, columns, np.ascontiguousarray(weights.data, dtype)), kept

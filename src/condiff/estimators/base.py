@@ -24,10 +24,10 @@ from condiff.diffusion.stability import max_diagonal
 from condiff.errors import HomophilyWarning, InvalidInputError, StepSizeWarning, UnlabelledComponentWarning
 from condiff.estimators.blended import STEPS, Diffused, decide, fit_any, fit_blend, fit_for_rehearsal
 from condiff.estimators.choice import BLEND, NETWORK, Candidate, Choice, Joined
-from condiff.estimators.domain import Domain
+from condiff.estimators.domain import MANY, Domain
 from condiff.estimators.inputs import Items, Nodes, slices
 from condiff.estimators.links import LEARNED, Ground, Mix, Part
-from condiff.estimators.reading import MANY, Reading
+from condiff.estimators.reading import Reading
 from condiff.estimators.recipe import Recipe
 from condiff.estimators.rehearsal import FEWEST_TESTED, STAGE, can_rehearse, contest, is_embedding, may_cluster
 from condiff.graph import Graph, Laplacian

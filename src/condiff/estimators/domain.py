@@ -27,6 +27,8 @@ _DOMINATED = 0.2
 MOST_COLUMNS = 512
 # Standard errors by which the columns of neighbours must be alike, or unlike.
 _TELLING = 3.0
+#: Points beyond which all of them are only answered: networks learn on merged ones, and bases are compared on few.
+MANY = 20_000
 # Above this width the covariance matrix costs more than a randomised decomposition.
 _WIDE = 2000
 
@@ -381,7 +383,9 @@ def follow(flow: Flow, at_nodes: Array, at_new: Array, weights: Any) -> Array:
     # Past a full step the point would overshoot its neighbours.
     move = np.minimum(flow.strength * pull, 1.0) if flow.is_explicit else -np.expm1(-flow.strength * pull)
     new = at_new
-    for before, after in flow.steps(at_nodes):
+    # Many nodes were diffused in single precision, which is enough for their neighbours too.
+    start = at_nodes.astype(np.float32) if flow.is_explicit and flow.graph.n_nodes > MANY else at_nodes
+    for before, after in flow.steps(start):
         around = before if flow.is_explicit else (before + after) / 2
         new = new + move[:, None] * (mean @ around - new)
     return new

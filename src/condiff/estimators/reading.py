@@ -18,7 +18,7 @@ from condiff.encoders.encoding import Encoding, is_table
 from condiff.encoders.table import TableEncoder, encoder_of
 from condiff.errors import InvalidInputError
 from condiff.estimators.answering import Answers
-from condiff.estimators.domain import Domain
+from condiff.estimators.domain import MANY, Domain
 from condiff.estimators.inputs import Nodes, unpacked
 from condiff.estimators.prepared import OF_THE_ROWS, Prepared
 from condiff.estimators.saving import Saveable
@@ -29,8 +29,6 @@ Array = NDArray[np.float64]
 PRECISIONS = (np.float64, np.float32)
 #: The kinds of graph that can be mixed.
 KINDS = ("knn", "leaves", "answers", "precomputed")
-#: Points beyond which all of them are only answered: networks learn on merged ones, and bases are compared on few.
-MANY = 20_000
 
 
 class Reading(Answers, Saveable):

@@ -22,8 +22,10 @@ _SAMPLE = 500
 _ROWS = 16_384
 # Points per cell that the centres are learnt from, and rounds of learning: more of either cost more than they save.
 _A_CELL, _ROUNDS = 40, 4
-# Up to this many queries, comparing each with all points is faster than making an index.
-_FEW = 16_384
+# Up to this many queries, and pairs of them and points, comparing all pairs is faster than making an index.
+_FEW, _FEW_PAIRS = 16_384, 1 << 32
+# Cells: so many for the root of the points, but no more than the second number as long as that leaves the third for it.
+_CELLS, _MOST_CELLS, _FEWEST_CELLS = 8, 2_116, 2
 
 
 class CellIndex:
@@ -45,7 +47,8 @@ class CellIndex:
         self._faiss, self.points, self.k = faiss, points, k
         n, d = points.shape
         self._rng = np.random.default_rng(0)
-        cells = int(np.clip(8 * np.sqrt(n), 1, n // 39 or 1))
+        root = np.sqrt(n)
+        cells = int(np.clip(max(min(_CELLS * root, _MOST_CELLS), _FEWEST_CELLS * root), 1, n // 39 or 1))
         sample = points[self._some(min(n, max(_A_CELL * cells, 256)))]
         # Single precision has no digits to spare for a common offset.
         self._centre = sample.mean(axis=0, dtype=np.float64)
@@ -138,7 +141,7 @@ def neighbours_in_cells(
 
     Without ``asked`` the points themselves are asked, in an order of their own. Few queries get their true neighbours.
     """
-    if asked is not None and len(asked) <= _FEW:
+    if asked is not None and len(asked) <= _FEW and len(asked) * len(base) <= _FEW_PAIRS:
         centre = base[:: -(-len(base) // _ROWS)].mean(axis=0, dtype=np.float64)
         yield np.arange(len(asked)), *exact_neighbours(base, asked, k, centre), 1.0
         return

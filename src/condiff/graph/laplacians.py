@@ -164,6 +164,7 @@ class SparseLaplacian(Laplacian):
         self.weights = weights
         self.symmetric = symmetric
         self._degree: tuple[int, Tensor] | None = None
+        self._diagonal: tuple[int, Tensor] | None = None
 
     @classmethod
     def from_edges(
@@ -265,6 +266,15 @@ class SparseLaplacian(Laplacian):
 
     @property
     def diagonal(self) -> Tensor:
+        if self.weights.requires_grad:
+            return self._sums_apart()
+        version = self.version
+        if self._diagonal is None or self._diagonal[0] != version:
+            self._diagonal = version, self._sums_apart()
+        return self._diagonal[1]
+
+    def _sums_apart(self) -> Tensor:
+        """Row sums of the weights without the loops."""
         diagonal = self.weights.new_zeros(self.n_nodes)
         for rows, entries in self.pattern.row_blocks():
             between = rows != self.col_indices[entries]
@@ -286,7 +296,7 @@ class SparseLaplacian(Laplacian):
 
     def _with(self, pattern: Pattern, weights: Tensor) -> SparseLaplacian:
         other = copy.copy(self)
-        other.pattern, other.weights, other._degree = pattern, weights, None
+        other.pattern, other.weights, other._degree, other._diagonal = pattern, weights, None, None
         return other
 
     def _equals_mirror(self) -> bool:

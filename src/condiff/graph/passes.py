@@ -51,10 +51,17 @@ def layered(matrix: Matrix, u: NDArray[Any], kept: NDArray[Any], strength: float
         for first in range(0, u.shape[1], _WIDEST):
             block = u[:, first : first + _WIDEST]
             width = block.shape[1]
-            buffers = [np.zeros((u.shape[0], -(-width // LANE) * LANE), u.dtype) for _ in range(2)]
-            buffers[0][:, :width] = block
+            first_buffer = padded(block)
+            buffers = [first_buffer, np.zeros_like(first_buffer)]
             _run(pool, matrix, kept, strength, layers, buffers)
             out[:, first : first + width] = buffers[layers % 2][:, :width]
+    return out
+
+
+def padded(u: NDArray[Any]) -> NDArray[Any]:
+    """The columns with zeros beside them, as many as make the rows whole lines of the cache."""
+    out = np.zeros((u.shape[0], -(-u.shape[1] // LANE) * LANE), u.dtype)
+    out[:, : u.shape[1]] = u
     return out
 
 
