@@ -37,6 +37,23 @@ def test_a_given_adjacency_carries_the_labels(form: Any) -> None:
     np.testing.assert_array_equal(model.predict(X[::-1]), model.transduction_[::-1])
 
 
+@pytest.mark.parametrize("given", [True, False], ids=["given", "nearest"])
+def test_many_components_are_no_reason_to_diffuse_for_long(given: bool) -> None:
+    """Heat that cannot leave triangles is level within them soon, and further layers would change nothing."""
+    triangle = np.repeat(np.arange(200), 3)
+    chance = np.random.default_rng(0)
+    X = 20 * chance.normal(size=(200, 3))[triangle] + 0.01 * chance.normal(size=(600, 3))
+    kind = (X[3 * triangle, 0] > 0).astype(int)
+    labels = np.where((np.arange(600) % 3 == 0) & (triangle < 150), kind, -1)
+    joined = sp.csr_array((triangle[:, None] == triangle) & ~np.eye(600, dtype=bool)).astype(float)
+    how: dict[str, Any] = {"graph": "precomputed"} if given else {"n_neighbors": 3, "bandwidth_rank": 2}
+    with pytest.warns(UnlabelledComponentWarning, match=r"150 points lie in 50 component"):
+        model = COINClassifier(**FAST, **how).fit(X, labels, adjacency=joined if given else None)
+    assert len(np.unique(model.graph_.components)) == 200
+    assert 0 < model.layers_ < 50
+    assert (model.transduction_ == kind).mean() > 0.9
+
+
 @pytest.mark.parametrize("per_class", [1, 8])
 def test_a_network_reads_the_edges_where_columns_know_nothing(per_class: int, tmp_path: Path) -> None:
     chance, truth = np.random.default_rng(0), np.arange(300) % 3
