@@ -270,15 +270,20 @@ def fewshot_published_markdown() -> str:
 
 
 def text_markdown(rows: list[Row], dataset: str, *, balanced: bool, metric: str) -> str:
-    """Methods by their mean over budgets, a column for each budget; the best of a column is bold."""
+    """Methods by their mean over budgets, a column for each budget; the best of a column is bold.
+
+    A cell of fewer draws than COIN's says how many it has.
+    """
     found = [
         row for row in rows if row.dataset == dataset and row.condition["balanced"] == balanced and row.metric == metric
     ]
     budgets = sorted({int(row.condition.number("labels")) for row in found})
     means = {(row.method, int(row.condition.number("labels"))): row.mean for row in found}
+    draws = {(row.method, int(row.condition.number("labels"))): row.runs for row in found}
     best = {budget: max(mean for (_, labels), mean in means.items() if labels == budget) for budget in budgets}
     complete = list(dict.fromkeys(row.method for row in found))
     order = sorted(complete, key=lambda name: -sum(means.get((name, budget), 0.0) for budget in budgets))
+    usual = max(draws.values())
     titles = " | ".join(f"{budget} per class" for budget in budgets)
     lines = [f"| method | {titles} |", "| --- |" + " ---: |" * len(budgets)]
     for name in order:
@@ -287,11 +292,11 @@ def text_markdown(rows: list[Row], dataset: str, *, balanced: bool, metric: str)
             "-" if cell is None else f"**{cell:.1f}**" if f"{cell:.1f}" == f"{best[budget]:.1f}" else f"{cell:.1f}"
             for cell, budget in zip(cells, budgets, strict=True)
         ]
+        fewer = [draws.get((name, budget), usual) for budget in budgets]
+        texts = [f"{text} ({runs})" if runs != usual else text for text, runs in zip(texts, fewer, strict=True)]
         lines.append(f"| {name} | {' | '.join(texts)} |")
-    own = {name: " or ".join(map(str, sorted({row.runs for row in found if row.method == name}))) for name in order}
-    usual = own["COIN"]
-    others = "".join(f", of {name} over {runs}" for name, runs in own.items() if runs != usual)
     spread = max(row.std or 0.0 for row in found if row.method == "COIN")
+    others = ", or as many as are in brackets" if set(draws.values()) != {usual} else ""
     lines += ["", f"Means over {usual} draws of the labels{others}; COIN's standard deviation between draws is "]
     lines[-1] += f"{spread:.1f} at most."
     return "\n".join(lines)

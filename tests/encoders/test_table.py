@@ -644,3 +644,13 @@ def test_the_table_of_the_documentation_is_what_the_encoder_says() -> None:
     page = Path(__file__).parents[2] / "docs" / "columns.md"
     missing = "run docs/update_tables.py"
     assert columns_markdown() in page.read_text(encoding="utf-8"), missing
+
+
+def test_rows_without_anything_are_said_where_texts_are_read() -> None:
+    texts = [f"visit number {row} went quite well" for row in range(40)]
+    encoder = TableEncoder(embedding="tfidf").fit({"text": texts, "n": [float(row % 7) for row in range(40)]})
+    row = encoder.blank_row()
+    assert row.shape == (1, encoder.blocks_[-1].stop)
+    notes = encoder.notes_at_predict({"text": ["", "visit", ""], "n": [None, 1.0, 2.0]})
+    assert notes[-1] == "1 row without anything to go by: answered as the rows are on average"
+    assert not TableEncoder().fit({"n": [1.0, 2.0, None]}).notes_at_predict({"n": [None, 1.0]})

@@ -11,6 +11,8 @@ import scipy.sparse as sp
 from tests.estimators.problems import FAST, blobs, hide, objects
 
 from condiff import COINClassifier
+from condiff.encoders.table import EncodedTable, TableEncoder
+from condiff.readers.columns import as_columns
 
 # ---- answers for the training points -------------------------------------------------------------------------------
 
@@ -112,3 +114,19 @@ def test_sparse_and_dense_rows_are_answered_alike() -> None:
     # Either form is understood afterwards, in both models.
     np.testing.assert_array_equal(dense.predict_proba(sp.csc_array(X)), dense.predict_proba(X))
     np.testing.assert_array_equal(sparse.predict_proba(X), sparse.predict_proba(sp.csr_array(X)))
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["among the rows", "new"])
+def test_an_empty_text_is_answered_as_the_rows_are_on_average(there: bool) -> None:
+    words = [["card", "lost", "stolen", "bank"], ["rate", "exchange", "euro", "dollar"]]
+    generator = np.random.default_rng(0)
+    truth = (np.arange(60) < 40).astype(int)
+    texts = [" ".join(generator.choice(words[code], 4)) + f" number{row}" for row, code in enumerate(truth)]
+    table = {"text": texts + [""] * there}
+    labels = [int(code) if row % 10 == 0 else None for row, code in enumerate(truth)] + [None] * there
+    encoded = EncodedTable(as_columns(table), TableEncoder(embedding="tfidf", text=["text"]).fit(table))
+    model = COINClassifier(**FAST).fit(encoded, labels)
+    mean = model.record_.output.mean(axis=0)
+    found = model.predict_proba({"text": ["", "a lost card"]})
+    np.testing.assert_allclose(found[0], model.probabilities_of(mean[None])[0], atol=0.02)
+    assert found[1, 0] > found[0, 0] + 0.2

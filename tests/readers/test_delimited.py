@@ -66,6 +66,12 @@ def test_blanks_separate_cells_only_where_nothing_else_does(tmp_path: Path) -> N
     assert read_table(path).columns == ("name",)
 
 
+def test_an_empty_cell_of_a_single_column_is_a_row_where_it_is_quoted(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text('text\na card\n""\n\na rate\n')
+    assert read_table(path).column("text").words().tolist() == ["a card", "", "a rate"]
+
+
 def test_excel_says_its_delimiter_itself(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("sep=;\na;b\n1;2\n1;2;3\n")

@@ -9,7 +9,7 @@ time, and vectors whose cosine to the exact ones is 0.9999 and more; sums, norms
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -53,8 +53,11 @@ class Bert:
         Tokens that it reads at a time, without the two that mark the ends.
     """
 
-    def __init__(self, folder: Path) -> None:
-        """Read a folder; whatever is not as expected there is an error of some kind: see :func:`bert_of`."""
+    def __init__(self, folder: Path, tuned: Mapping[str, Tensor] | None = None) -> None:
+        """Read a folder; whatever is not as expected there is an error of some kind: see :func:`bert_of`.
+
+        Where its weights have been tuned, these take the place of the folder's.
+        """
         from safetensors.torch import load_file
         from tokenizers import Tokenizer
 
@@ -66,7 +69,8 @@ class Bert:
         self._pools, self._heads = pools, int(config["num_attention_heads"])
         self._kind = torch.bfloat16 if multiplies_bfloat16() else torch.float32
         self._slack = float(config.get("layer_norm_eps", 1e-12))
-        weights = {name: value.float() for name, value in load_file(folder / "model.safetensors").items()}
+        read_from = load_file(folder / "model.safetensors") if tuned is None else tuned
+        weights = {name: value.float() for name, value in read_from.items()}
         self._words = weights["embeddings.word_embeddings.weight"]
         width, longest = self._words.shape[1], int(config["max_position_embeddings"])
         _expect(width % self._heads == 0, "heads of unequal width")

@@ -16,6 +16,7 @@ from condiff.encoders.columns import (
     EmbeddedColumn,
     LearnedColumn,
     from_dict,
+    rows_text,
     to_dict,
 )
 from condiff.encoders.learning import numbers_of, require_columns
@@ -122,6 +123,10 @@ class Encoding:
             self._fill(out[before : before + len(rows[used[0].name])], rows, table.source, before)
         return out
 
+    def blank_row(self) -> NDArray[Any] | sp.csr_array:
+        """What a row becomes in which every cell that is read is empty, (1, features)."""
+        return self.transform({column.name: [""] for column in self._used})
+
     def batches(self, X: Any) -> Iterator[tuple[int, NDArray[Any]]]:
         """The same, dense and some rows at a time, each with the number of rows before it."""
         table, names = self._table(X), [column.name for column in self._used]
@@ -156,6 +161,10 @@ class Encoding:
                 notes.append(f"{column.name!r}: no value in any row")
             else:
                 notes += column.remarks(values, table.source)
+        if self.embeds:
+            blank = int(np.logical_and.reduce([table.column(column.name).missing for column in self._used]).sum())
+            if blank:
+                notes.append(f"{rows_text(blank)} without anything to go by: answered as the rows are on average")
         return notes
 
     def _table(self, X: Any) -> Columns:

@@ -131,7 +131,7 @@ class ImageEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                     places = missing[start : start + BATCH]
                     contents = [(folder / files[place]).read_bytes() for place in places]
                     squares = np.stack(
-                        [decode(c, frame, f"{folder}: {files[p]}") for c, p in zip(contents, places, strict=True)]
+                        [decode(c, frame, str(folder / files[p])) for c, p in zip(contents, places, strict=True)]
                     )
                     yield places, _embed_block(network, squares.__getitem__, range(len(places)), len(places), None)
                     (self.on_batch or shown)(start + len(places), len(missing))

@@ -26,7 +26,8 @@ from condiff.estimators.choice import Choice
 from condiff.estimators.coverage import Asked, class_sets, value_intervals
 from condiff.estimators.domain import Domain, follow
 from condiff.estimators.folders import load_state
-from condiff.estimators.inputs import features_of, slices, without
+from condiff.estimators.inputs import features_of, find_rows, fingerprints, slices, without
+from condiff.estimators.nearness import beside_labels
 from condiff.estimators.recipe import Affine, clamped
 from condiff.estimators.scope import out_of_scope
 from condiff.estimators.state import check_state
@@ -50,6 +51,7 @@ class Answers:
     base_: Base | None
     choice_: Choice
     readout_: ReadOut | Affine | None
+    label_directions_: Array | None = None  # of models that were saved before there were any
     layers_: int
     strength_: float
     n_features_in_: int
@@ -146,9 +148,23 @@ class Answers:
         outputs = np.empty((X.shape[0], fitted.shape[1]))
         outputs[found >= 0] = fitted[found[found >= 0]]
         new = found < 0
+        if new.any() and (nothing := self._blank_row()) is not None:
+            blank = new & (find_rows(X, fingerprints(nothing)) >= 0)
+            outputs[blank] = self.record_.output.mean(axis=0)
+            new &= ~blank
         if new.any():
             outputs[new] = self._induce(X[new], adjacency)
         return outputs
+
+    def _blank_row(self) -> Any:
+        """The row of a table in which nothing is written, encoded; None where no texts or images are read.
+
+        It is near to whatever is common, and would be answered as if it were that. All that is known of it is how the
+        others are answered on average.
+        """
+        if self.encoder_ is None or not self.encoder_.embeds:
+            return None
+        return self._domain.in_own_form(self.encoder_.blank_row())
 
     def _induce(self, rows: Any, adjacency: Any) -> Array:
         domain = self._domain
@@ -165,7 +181,8 @@ class Answers:
         weights = sp.csr_array(weights @ sp.diags_array(self.record_.reached.astype(np.float64)))
         start, own = self.record_.base, self.base_outputs(rows, adjacency)
         if self.readout_ is None:
-            return follow(self._flow, start, own, weights)
+            found = follow(self._flow, start, own, weights)
+            return found if self.label_directions_ is None else beside_labels(found, rows, self.label_directions_)
         if not self.layers_:
             return self.readout_(own)
         record = self.record_

@@ -27,6 +27,7 @@ from condiff.estimators.choice import BLEND, NETWORK, Candidate, Choice, Joined
 from condiff.estimators.domain import MANY, Domain
 from condiff.estimators.inputs import Items, Nodes, slices
 from condiff.estimators.links import LEARNED, Ground, Mix, Part
+from condiff.estimators.nearness import beside_labels, label_directions
 from condiff.estimators.reading import Reading
 from condiff.estimators.recipe import Recipe
 from condiff.estimators.rehearsal import FEWEST_TESTED, STAGE, can_rehearse, contest, is_embedding, may_cluster
@@ -50,6 +51,8 @@ _FEWEST_TO_CHOOSE = 20
 _CLEARLY = 1.0
 
 
+# Why the network is taken for an encoder's vectors, of which the labels are then asked directly too.
+_EMBEDDING = "rows of length one are an embedding"
 # More labels than this are no longer few: the residual network learns from them in less time.
 _FEW = 5000
 # Numbers that are kept of what was answered without each fold.
@@ -184,11 +187,16 @@ class BaseCOIN(Reading):
             certify(self._domain.graph).check(float(self.strength), strict=self.strict)
         why = self._why_networks(items)
         found = self._fit_then_diffuse(items, held_out, n_outputs, prior) if why is None else why
+        self.label_directions_ = None
         if isinstance(found, str):
+            if found == _EMBEDDING:
+                self.label_directions_ = label_directions(self._domain.points, items, n_outputs)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", StepSizeWarning)  # already warned
                 answers, at_folds = self._fit_networks(items, held_out, n_outputs, item_losses)
             base, output = self._diffuse()
+            if self.label_directions_ is not None:
+                output = beside_labels(output, self._domain.points, self.label_directions_)
             joined: Joined = "given" if self._domain.bandwidth is None else "near"
             agreement = self._agreement(items) if self._graph_is_given else None
             found = f"{found}; {agreement}" if found and agreement else found
@@ -209,6 +217,8 @@ class BaseCOIN(Reading):
             print(f"[condiff] {self.choice_}")
         reached = self._find_reached(nodes, items)
         output[~reached] = base[~reached]
+        if (nothing := self._blank_row()) is not None:
+            output[np.setdiff1d(self._domain.find(nothing), [-1, *items.nodes])] = output.mean(axis=0)
         self.record_ = FitRecord(
             nodes.of_row,
             base,
@@ -240,13 +250,14 @@ class BaseCOIN(Reading):
         # One for all fits: what an engine makes of it is then made once.
         operator = graph.laplacian(torch.float32, torch.device(self.device))
         train = partial(self._train, operator=operator, items=learned, n_outputs=n_outputs, points=points)
+        read = self._with_labels(items, held_out, n_outputs)
 
         def attempt(domain: Domain, layers: int) -> _Attempt:
             self._domain, diffusion = domain, self._diffusion(layers, float(longest.strength))
             if not len(held_out):
                 return _Attempt(domain, diffusion, answers=np.zeros((0, n_outputs)))
             networks, every = train(diffusion, used=~held_out)
-            answers = every[fold, item]
+            answers = read(every[fold, item], fold, items.nodes[item])
             return _Attempt(domain, diffusion, networks, answers, item_losses(answers, item))
 
         chooses, disagree = len(item) >= _FEWEST_TO_CHOOSE, self._disagree(items)
@@ -294,9 +305,29 @@ class BaseCOIN(Reading):
         at_folds: Array | None = None
         if without and (points is not None or len(without) * operator.n_nodes * n_outputs <= _MOST_KEPT):
             at_folds = self._outputs_of(list(without), operator)
+            for each, outputs in enumerate(at_folds):
+                outputs[:] = read(outputs, np.full(len(outputs), each), np.arange(len(outputs)))
             answers = answers if points is None else at_folds[fold, items.nodes[item]].astype(np.float64)
         self.networks_ = [Network.of(each.convection, classifies=self.classifies) for each in networks]
         return answers, at_folds
+
+    def _with_labels(
+        self, items: Items, held_out: NDArray[np.bool_], n_outputs: int
+    ) -> Callable[[Array, NDArray[np.int64], NDArray[np.int64]], Array]:
+        """From outputs, the fold that each was made without, and its node, to answers: of embeddings, with labels."""
+        points = self._domain.points
+        if self.label_directions_ is None:
+            return lambda outputs, fold, nodes: outputs
+        directions = [label_directions(points, items, n_outputs, ~each) for each in held_out]
+
+        def read(outputs: Array, fold: NDArray[np.int64], nodes: NDArray[np.int64]) -> Array:
+            found = outputs.copy()
+            for each in np.unique(fold):
+                own = fold == each
+                found[own] = beside_labels(outputs[own], points[nodes[own]], directions[each])
+            return found
+
+        return read
 
     def _reading_edges(self) -> Domain | None:
         """The domain with a network that reads the edges of a given graph, where that may be better than columns."""
@@ -407,7 +438,7 @@ class BaseCOIN(Reading):
         unlabelled = self._domain.graph.n_nodes - items.n_labelled
         diffuses = self._head == "softmax" and self.layers != 0 and unlabelled >= FEWEST_TESTED
         if diffuses and is_embedding(self._domain.points):
-            return "rows of length one are an embedding"
+            return _EMBEDDING
         return f"{len(items.nodes):,} labels" if len(items.nodes) > _FEW else None
 
     def _base_in_words(self) -> str:

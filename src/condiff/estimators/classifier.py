@@ -62,7 +62,8 @@ class COINClassifier(ClassAnswers, ClassifierMixin, BaseCOIN):  # type: ignore[m
         points decides whether, how far and over which graph to diffuse. Any classifier likewise. ``"auto"`` takes the
         network for given graphs, sparse columns and embeddings, and the blend for others, unless these are redundant,
         as pixels are, and the network wins a contest; ``choice_`` says what was decided, and why. On a given graph the
-        network may read the edges in the place of the columns, where held-out labels gain by it.
+        network may read the edges in the place of the columns, where held-out labels gain by it. In embeddings (rows of
+        one length) answers are also weighed by how near a row is to the labelled ones of each class.
     graph : {"auto", "knn", "leaves", "answers", "precomputed"}, dict or callable, default="auto"
         What joins points. ``"knn"``: nearest neighbours. ``"leaves"``: leaves shared in trees that were grown on the
         labels. ``"answers"``: neighbours in what the base says. ``"precomputed"``: the symmetric ``adjacency`` given
@@ -141,6 +142,8 @@ class COINClassifier(ClassAnswers, ClassifierMixin, BaseCOIN):  # type: ignore[m
         The diffusion that was used; the time is their product.
     doubted_ : ndarray of bool, shape (n_samples,)
         Rows whose label was found to be wrong, with ``noisy_labels="auto"``.
+    label_directions_ : ndarray of shape (n_classes, n_columns) or None
+        In embeddings, the mean directions of the classes' labelled rows, as long as they count.
     prices_ : ndarray of shape (n_classes,) or None
         What is added to the logarithms of the outputs so that quotas are filled.
     temperature_ : float

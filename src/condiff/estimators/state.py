@@ -301,6 +301,7 @@ def _coin(classifies: bool) -> Check:
         },
         {
             "feature_names_in_": names("features in"),
+            "label_directions_": maybe(array("f8", "outputs", "columns")),
             **(
                 {
                     "prices_": maybe(array("f8", "outputs")),

@@ -244,7 +244,9 @@ def _records(path: Path, form: TextForm) -> Iterator[tuple[int, list[str]]]:
         last: list[str] = []
         try:
             for row in reader:
-                if not row or (len(row) == 1 and not row[0].strip()):
+                # Of a single column, a cell that is empty is written in quotes, to be told from an empty line.
+                quoted = len(header) == 1 and any('"' in line for line in read)
+                if not row or (len(row) == 1 and not row[0].strip() and not quoted):
                     pass
                 elif not header:
                     header = _named_columns(path, [cell.strip() for cell in row])

@@ -124,3 +124,11 @@ def test_damaged_texts_are_one_line(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(module.InvalidFileError, match="cannot be read as CSV"):
         module._rows(tmp_path / "x.csv")
+
+
+def test_slow_methods_run_where_they_are_asked_for() -> None:
+    case = protocol.Case("ag_news", TWO)
+    found = {method: set(text.Text().methods(case, text.TextOptions(method=method))) for method in ("all", "SetFit")}
+    quick = set(text.Text().methods(case, text.TextOptions()))
+    assert found["all"] == set(METHODS) and found["SetFit"] == {"SetFit"}
+    assert quick == set(METHODS) - {"SetFit"}

@@ -14,6 +14,8 @@ from condiff.encoders.sentences import DEFAULT
 from condiff.encoders.text import WORDS, TextEncoder
 from condiff.errors import InvalidInputError
 from condiff.reproduce.baselines.method import Answers
+from condiff.reproduce.baselines.tables.method import TableMethod
+from condiff.reproduce.baselines.text import METHODS, REGISTRY, SLOW
 from condiff.reproduce.baselines.text.words import TextProblem
 from condiff.reproduce.datasets.ordinary_tables import seed_of
 from condiff.reproduce.datasets.texts import TEXTS, Texts, load_texts
@@ -77,7 +79,12 @@ def draw(name: str, target: NDArray[np.int64], condition: Condition, seed: int) 
 class TextOptions(Options):
     """The options of ``condiff bench text``."""
 
-    method: str = option("all", "Methods, separated by commas; 'all' for every one.", metavar="A,B|all")
+    method: str = option(
+        "quick",
+        "Methods, separated by commas; 'quick' for all but SetFit, which takes minutes for each draw, 'all' for every "
+        "one.",
+        metavar="A,B|quick|all",
+    )
     dataset: str = option("all", "banking77, ag_news, or all.", metavar="NAME|all")
     budget: str = option("1,2,5,10", "Labels per class.", metavar="1,2,5,10")
     balance: str = option(
@@ -92,6 +99,12 @@ class TextOptions(Options):
                 raise InvalidInputError(f"--{name} must be one of {', '.join(known)}, not {getattr(self, name)!r}")
         if not all(each.strip().isdecimal() and int(each) > 0 for each in self.budget.split(",")):
             raise InvalidInputError(f"--budget must be numbers of labels per class, not {self.budget!r}")
+
+    @property
+    def methods(self) -> str:
+        """Those that were chosen, by their names."""
+        quick = self.method.strip().lower() == "quick"
+        return ",".join(name for name in METHODS if name not in SLOW) if quick else self.method
 
     @property
     def datasets(self) -> list[str]:
@@ -147,6 +160,9 @@ class Text(Protocol):
             balance="balanced" if condition["balanced"] else "unbalanced",
             draws=1 + max(run.split for run in runs),
         )
+
+    def methods(self, case: Case, options: TextOptions) -> dict[str, TableMethod]:
+        return REGISTRY.chosen(options.methods, case.dataset, options.changes, case.condition)
 
     def jobs(self, options: TextOptions) -> list[Job]:
         """Draw by draw, so that what is there after a while is a comparison under all conditions."""

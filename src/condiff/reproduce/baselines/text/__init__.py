@@ -27,6 +27,7 @@ METHODS: dict[str, tuple[str, str]] = {
     "SVM-TF-IDF": ("words", "VectorsOnWords"),
     "NB-TF-IDF": ("words", "BayesOnWords"),
 }
-
+#: Those that take minutes for each draw of the labels.
+SLOW = frozenset({"SetFit"})
 
 REGISTRY: Registry[TableMethod] = Registry(__name__, METHODS)
