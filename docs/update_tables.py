@@ -21,6 +21,7 @@ from condiff.reproduce.bench.scale import exponents
 from condiff.reproduce.pairs import Pair, paired
 from condiff.reproduce.protocols.forecast import tables as forecast_tables
 from condiff.reproduce.protocols.labelling import asking_markdown, doubting_markdown
+from condiff.reproduce.protocols.low_labels import means_markdown, pairs_markdown
 from condiff.reproduce.published import datasets, methods, published
 from condiff.reproduce.rows import Row, comparable, describe
 from condiff.reproduce.runs import Condition
@@ -31,6 +32,8 @@ from condiff.theory.zoo import zoo_markdown, zoo_tables
 
 #: The examples of the theory that are on the page beyond the paper.
 BEYOND = ("coin-resolvent", "learned-symmetric", "learned-stochastic", "learned-signed", "graph-convection")
+#: The methods for very few labels that are on the page on how sure answers are.
+DIGITS = ("COIN", "Poisson", "LabelSpreading", "Laplace", "COIN-sizes", "PoissonMBO")
 
 
 def update(path: str, tables: dict[str, str]) -> None:
@@ -429,6 +432,16 @@ with Store("results/labelling/runs.sqlite") as store:
 update(
     "docs/labelling.md",
     {"asking table": asking_markdown(labelling), "doubting table": doubting_markdown(labelling)},
+)
+with Store("results/low-labels/runs.sqlite") as store:
+    digits = store.runs("low-labels")
+update(
+    "docs/how-sure.md",
+    {
+        "digits table": means_markdown([run for run in digits if run.method in DIGITS], "autoencoder"),
+        "digits pairs": pairs_markdown(digits, "autoencoder"),
+        "pixels pairs": pairs_markdown(digits, "pixels"),
+    },
 )
 update("docs/theory.md", {"axiom table": zoo_markdown()})
 update("docs/columns.md", {"column table": columns_markdown()})

@@ -17,6 +17,7 @@ from condiff.reproduce.baselines.lowlabels.field import FieldGraph
 from condiff.reproduce.baselines.lowlabels.method import LowLabelMethod, LowLabelProblem
 from condiff.reproduce.baselines.method import Answers
 from condiff.reproduce.datasets import mnist
+from condiff.reproduce.pairs import Pair, paired
 from condiff.reproduce.protocol import Case, Job, Options, Protocol, Shown, option
 from condiff.reproduce.protocols import ABOUT
 from condiff.reproduce.runs import Condition
@@ -36,6 +37,8 @@ PUBLISHED = {
     "Poisson": (90.2, 95.3),
     "PoissonMBO": (96.5, 97.2),
 }
+#: What is compared draw by draw: without the sizes of the classes, and with these.
+COMPARED = (("COIN", "Poisson"), ("COIN", "LabelSpreading"), ("COIN-sizes", "PoissonMBO"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,6 +157,9 @@ class LowLabels(Protocol):
     def published_as(self, dataset: str, condition: Condition) -> tuple[str, str | None] | None:
         return None
 
+    def texts(self, runs: Sequence[Run]) -> dict[str, str]:
+        return {"pairs.md": "\n\n".join(filter(None, (pairs_markdown(runs, each) for each in mnist.FEATURES))) + "\n"}
+
     def pictures(self, jobs: Sequence[Job], runs: Sequence[Run], rows: Sequence[Row]) -> dict[str, Figure]:
         from condiff.reproduce.figures.low_labels import draw_low_labels
 
@@ -185,3 +191,46 @@ def published(row: Row) -> float | None:
     if row.metric != "accuracy" or row.condition.get("features") != "autoencoder":
         return None
     return dict(zip((1, 5), PUBLISHED.get(row.method, ()), strict=False)).get(int(row.condition.number("labels")))
+
+
+def means_markdown(runs: Sequence[Run], features: mnist.Features) -> str:
+    """One line per number of labels, one column per method: mean, standard deviation, and how many draws."""
+    found = [run for run in runs if run.condition["features"] == features]
+    methods = [name for name in REGISTRY.methods if any(run.method == name for run in found)]
+    lines = ["| labels per class | " + " | ".join(methods) + " |", "| ---: |" + " ---: |" * len(methods)]
+    for budget in mnist.BUDGETS:
+        cells = []
+        for method in methods:
+            own = [run.metrics["accuracy"] for run in found if run.method == method and labels_of(run) == budget]
+            spread = f" ± {np.std(own, ddof=1):.1f}" if len(own) > 1 else ""
+            cells.append(f"{np.mean(own):.1f}{spread} ({len(own)})" if own else "-")
+        if any(cell != "-" for cell in cells):
+            lines.append(f"| {budget} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def pairs_markdown(runs: Sequence[Run], features: mnist.Features) -> str:
+    """How far COIN is ahead draw by draw, without and with the sizes of the classes; empty where it was not run."""
+    columns = {pair: f"{pair[0]} over {pair[1]} | draws won" for pair in COMPARED}
+    head = f"| {features}: labels per class | " + " | ".join(columns.values()) + " |"
+    lines = [head, "| ---: |" + " ---: | ---: |" * len(columns)]
+    for budget in mnist.BUDGETS:
+        found = [run for run in runs if run.condition["features"] == features and labels_of(run) == budget]
+        cells = []
+        for ours, theirs in columns:
+            both = [run for run in found if run.method in (ours, theirs)]
+            pair = next(iter(paired(both, ["accuracy"], ours)), None) if any(r.method == ours for r in both) else None
+            cells.append("- | -" if pair is None else _compared(pair))
+        if any(cell != "- | -" for cell in cells):
+            lines.append(f"| {budget} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) if len(lines) > 2 else ""
+
+
+def _compared(pair: Pair) -> str:
+    error = "" if pair.stderr is None else f" ± {pair.stderr:.2f}"
+    return f"{pair.difference:+.2f}{error} | {pair.wins:g} of {pair.splits}"
+
+
+def labels_of(run: Run) -> int:
+    """How many labels per class a run had."""
+    return int(run.condition.number("labels"))
