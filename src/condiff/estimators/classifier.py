@@ -112,8 +112,9 @@ class COINClassifier(ClassAnswers, ClassifierMixin, BaseCOIN):  # type: ignore[m
         equal chances into the probabilities.
     noisy_labels : bool or "auto", default=False
         Whether given labels may be wrong. By default a labelled point is answered with its label; with True the model
-        answers for it too. ``"auto"`` looks for labels that the others speak against clearly, fits anew without them,
-        and answers for them; ``doubted_`` marks them.
+        answers for it too. ``"auto"`` asks whether labels contradict sure answers more often than answers that are
+        merely unsure would explain; if so it fits anew without those that are very likely wrong, and answers for them;
+        ``doubted_`` marks them.
     folds : int, default=5
         Folds of labelled points that are held out in turn for ``cv_score_`` and the calibration; 0 for none.
     random_state : int, RandomState instance or None, default=0
@@ -280,10 +281,7 @@ class COINClassifier(ClassAnswers, ClassifierMixin, BaseCOIN):  # type: ignore[m
         self.doubted_ = np.zeros(len(nodes.of_row), bool)
         if self.noisy_labels == "auto" and len(item) and targets.shares is None:
             wrong = np.zeros(len(items.nodes), bool)
-            temperature = fit_temperature(answers, items.targets[item], items.weights[item])
-            wrong[item] = doubted(apply_temperature(answers, temperature), items.targets[item])
-            # No class loses its last label.
-            wrong &= np.bincount(items.targets[~wrong], minlength=len(self.classes_))[items.targets] > 0
+            wrong[item] = doubted(answers, items.targets[item], items.weights[item])
             if wrong.any():
                 self._domain = domain  # the first fit may have joined points by what it learned
                 self._learn(nodes, Items(items.nodes[~wrong], items.targets[~wrong], items.weights[~wrong]), prior)

@@ -21,9 +21,9 @@ Array = NDArray[np.float64]
 
 # How much of a class's score on a given graph is that of a row's neighbours (Zargarbashi et al., 2023).
 _SMOOTHING = 0.5
-# How much an interval widens with the disagreement of a row's neighbours, in units of what is usual. Chosen on 14 tables
-# with 40 labels: more makes intervals wider on average than the misses that it saves are worth, for the disagreement of
-# so few answers is itself uncertain.
+# How much an interval widens with the disagreement of a row's neighbours, in units of what is usual. Chosen on 14
+# tables with 40 labels: more makes intervals wider on average than the misses that it saves are worth, for the
+# disagreement of so few answers is itself uncertain.
 _WIDENING = 0.25
 _TINY = 1e-12
 

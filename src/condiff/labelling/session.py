@@ -17,7 +17,7 @@ from condiff.labelling.journal import Decision, Journal, Kind
 from condiff.labelling.learner import Answers, Learner
 from condiff.labelling.rows import Rows, codes_of
 from condiff.readers.cells import MISSING_CELLS
-from condiff.uncertainty.label_noise import HARDLY, trust
+from condiff.uncertainty.label_noise import trust
 from condiff.uncertainty.suggestions import DEFAULT
 
 # Questions that are chosen at once, and seconds for which a row is kept for the browser that shows it.
@@ -25,6 +25,8 @@ _QUESTIONS, _KEPT = 5, 600.0
 # Classes that are shown with a row, labels that look wrong, and pairs of classes between which answers moved.
 _CLASSES, _ISSUES, _MOVES = 9, 50, 3
 _MOST_LETTERS = 200
+# The chance below which a label is asked about.
+_HARDLY = 0.1
 # Labels that the page asks about, refits that show a trend, and the fewest labels for it.
 _MORE, _TREND, _FEWEST = 10, 3, 10
 
@@ -345,7 +347,7 @@ class Session:
         around = weights @ answers.plain / np.maximum(weights.sum(axis=1), 1e-300)[:, None]
         # With few labels many are answered otherwise without being wrong: the answer must leave them hardly a chance.
         own = answers.judged[np.arange(len(codes)), codes]
-        wrong = ((answers.judged * around).argmax(axis=1) != codes) & (own < HARDLY)
+        wrong = ((answers.judged * around).argmax(axis=1) != codes) & (own < _HARDLY)
         found: list[dict[str, Any]] = []
         for at in np.argsort(trust(answers.judged, around, codes), kind="stable").tolist():
             row, label = int(self.learner.row_of_node[nodes[at]]), fitted.classes[codes[at]]

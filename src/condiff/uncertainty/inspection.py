@@ -118,8 +118,8 @@ class LabelIssue:
     neighbours
         The probability of the label on average over the neighbours.
     clear
-        Whether it is what ``noisy_labels="auto"`` would leave out: the label has hardly any chance, and the answer is
-        as sure as labels of its class usually are.
+        Whether it is what ``noisy_labels="auto"`` would leave out: all labels together show that some are wrong, and
+        this one very likely is.
     """
 
     row: int
@@ -263,7 +263,8 @@ class Inspection:
         nodes = self.record.nodes[items]
         weights = self.model.graph_.weights[nodes]
         around = weights @ self._chances(self.record.output) / np.maximum(weights.sum(axis=1), 1e-300)[:, None]
-        believed, clear = trust(chances, around, codes), doubted(chances, codes)
+        believed = trust(chances, around, codes)
+        clear = doubted(self.record.answers, codes, self.record.weights[items])
         wrong = (chances * around).argmax(axis=1) != codes
         answers = self.model.classes_[chances.argmax(axis=1)].tolist()
         labels = self._targets(codes)
