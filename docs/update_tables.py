@@ -440,7 +440,6 @@ update(
     {
         "digits table": means_markdown([run for run in digits if run.method in DIGITS], "autoencoder"),
         "digits pairs": pairs_markdown(digits, "autoencoder"),
-        "pixels pairs": pairs_markdown(digits, "pixels"),
     },
 )
 update("docs/theory.md", {"axiom table": zoo_markdown()})
@@ -478,6 +477,9 @@ for source, target in (
     ("results/scale/bench.png", "scale.png"),
     ("results/theory/certified.png", "certified.png"),
     ("results/labelling/curves.png", "label-curves.png"),
+    ("results/low-labels/accuracy-autoencoder.png", "low-labels.png"),
+    ("results/coverage/coverage-linear.png", "coverage.png"),
+    ("results/coverage/classes-linear.png", "coverage-classes.png"),
     ("results/tables/ranks-unseen-20-labels-accuracy.png", "tables-ranks.png"),
 ):
     if Path(source).exists():

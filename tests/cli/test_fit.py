@@ -14,7 +14,7 @@ from sklearn.datasets import load_iris
 from tests.cli.conftest import Run, flower_rows, read_rows, species_of, write_rows
 
 from condiff import COINClassifier, COINRegressor, load
-from condiff.cli.fit import _score_lines
+from condiff.cli.fit import _doubted_line, _score_lines
 
 
 def test_it_says_what_it_did_and_writes_the_model(condiff: Run, flowers: Path) -> None:
@@ -555,8 +555,10 @@ def test_classes_get_exactly_the_sizes_that_are_given(condiff: Run, tmp_path: Pa
 def test_labels_that_may_be_wrong_are_looked_for(condiff: Run, tmp_path: Path) -> None:
     table = write_rows(tmp_path / "flowers.csv", flower_rows())
     command = "fit", table, "--target", "species", "--base", "blend", "--noisy-labels"
-    assert condiff(*command, "--out", tmp_path / "model").code == 0
+    result = condiff(*command, "--out", tmp_path / "model")
+    assert result.code == 0 and "nothing says that some are wrong; all are believed" in result.out
     assert load(tmp_path / "model").noisy_labels == "auto"
+    assert _doubted_line(["r3", 7], 60) == "2 of 60 are very likely wrong and were left out: 'r3', '7'"
     refused = condiff(
         *("fit", table, "--target", "petal_width", "--task", "regression", "--noisy-labels", "--out", tmp_path / "m")
     )

@@ -42,6 +42,7 @@ from condiff.cli.learnable import (
 from condiff.cli.output import console, counted, note, print_json, typed, working
 from condiff.cli.target import Target, row_weights
 from condiff.errors import InvalidInputError
+from condiff.readers.cells import listed
 from condiff.readers.targets import Label, class_slips
 
 if TYPE_CHECKING:
@@ -281,8 +282,17 @@ def summarised(
         "cv_score": None if np.isnan(model.cv_score_) else model.cv_score_,
         **_score(model, wanted.classes),
         "half_width": half_width(model),
+        "doubted": _doubted(model, facts["ids"]),
         "model": str(out),
     }
+
+
+def _doubted(model: COINClassifier | COINRegressor, names: Sequence[int | str]) -> list[int | str] | None:
+    """The rows whose labels are very likely wrong; None where nobody asked."""
+    if getattr(model, "noisy_labels", None) != "auto":
+        return None
+    marked: Any = getattr(model, "doubted_", ())
+    return [names[row] for row in np.flatnonzero(marked).tolist()]
 
 
 def _fit_shared(
@@ -415,6 +425,8 @@ def _show(summary: dict[str, Any], model: COINClassifier | COINRegressor) -> Non
     add("chosen", [summary["choice"]])
     add("diffusion", [_diffusion_line(model)])
     add("score", _score_lines(summary, model.folds))
+    if summary["doubted"] is not None:
+        add("labels", [_doubted_line(summary["doubted"], total)])
     add("model", [f"{summary['model']}, in {summary['seconds']:.1f} s"])
     console.print(grid)
     console.print(f"answer rows with: condiff predict {summary['model']} DATA --out answers.csv", markup=False)
@@ -474,6 +486,12 @@ def _score_lines(summary: dict[str, Any], folds: int) -> list[str]:
         for group in summary["reliability"] or ()
         if group["high"] < group["said"]
     ]
+
+
+def _doubted_line(doubted: Sequence[int | str], total: int) -> str:
+    if not doubted:
+        return "nothing says that some are wrong; all are believed"
+    return f"{len(doubted)} of {total} are very likely wrong and were left out: {listed(list(map(str, doubted)), 12)}"
 
 
 def carried_line(shares: dict[str, float]) -> str:

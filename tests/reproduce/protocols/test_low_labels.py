@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -47,6 +48,12 @@ def test_draws_are_those_of_the_field() -> None:
     rows = {row.method: row for row in found.summarise(runs) if row.metric == "accuracy"}
     assert rows["Poisson"].published == 90.2 and rows["PoissonMBO"].splits == 2
     assert list(found.pictures(jobs, runs, list(rows.values()))) == ["accuracy-autoencoder.png"]
+    # Told the sizes or not, what is compared draw by draw are the draws that both have.
+    better = {"accuracy": runs[3].metrics["accuracy"] + 1}
+    ours = [replace(run, method="COIN-sizes", metrics=better) for run in runs[3:]]
+    assert "| 1 | - | - | - | - | +1.00 | 1 of 1 |" in found.texts([*runs, *ours])["pairs.md"]
+    assert "| COIN-sizes | Poisson | PoissonMBO |" in low_labels.means_markdown([*runs, *ours], "autoencoder")
+    assert low_labels.pairs_markdown(runs, "pixels") == ""
 
 
 @pytest.mark.usefixtures("small")
