@@ -74,7 +74,8 @@ def summary(lines: list[str]) -> str:
             f"| {(gains > 0).sum()}, {(gains < 0).sum()} of {len(gains)} "
             f"| {100 * both / max(wrong, 1):.0f} % | {f'{100 * both / doubted:.0f} %' if wrong else doubted} |"
         )
-    return "\n".join(found)
+    draws = len({(cell[0], cell[1]) for cell in cells}) / len({cell[0] for cell in cells})
+    return "\n".join([*found, "", f"{draws:g} draws of the labels of each table."])
 
 
 def main() -> None:

@@ -440,6 +440,7 @@ update(
     {
         "digits table": means_markdown([run for run in digits if run.method in DIGITS], "autoencoder"),
         "digits pairs": pairs_markdown(digits, "autoencoder"),
+        "noise table": Path("results/noisy-labels/table.md").read_text().strip(),
     },
 )
 update("docs/theory.md", {"axiom table": zoo_markdown()})
