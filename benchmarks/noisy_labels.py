@@ -56,7 +56,7 @@ def measure(name: str, draw: int, labels: int, rows: int, flipped: float) -> tup
 def summary(lines: list[str]) -> str:
     """A line per share of flipped labels: both accuracies, their difference with its standard error over the tables."""
     found = [
-        "| flipped | as they are | auto | difference | tables better, worse | wrong doubted | doubted wrong |",
+        "| flipped | as they are | auto | difference | tables better, worse | wrong ones doubted | of those doubted |",
         "| ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     cells = [line.split(",") for line in lines]
@@ -72,10 +72,10 @@ def summary(lines: list[str]) -> str:
             f"| {100 * flipped:.0f} % | {pairs[:, 0].mean():.1f} | {pairs[:, 1].mean():.1f} "
             f"| {gains.mean():+.2f} ± {gains.std(ddof=1) / np.sqrt(len(gains)):.2f} "
             f"| {(gains > 0).sum()}, {(gains < 0).sum()} of {len(gains)} "
-            f"| {100 * both / max(wrong, 1):.0f} % | {f'{100 * both / doubted:.0f} %' if wrong else doubted} |"
+            f"| {f'{100 * both / wrong:.0f} %' if wrong else '-'} | {both} of {doubted} |"
         )
     draws = len({(cell[0], cell[1]) for cell in cells}) / len({cell[0] for cell in cells})
-    return "\n".join([*found, "", f"{draws:g} draws of the labels of each table."])
+    return "\n".join([*found, "", f"{draws:g} draw{'s' * (draws != 1)} of the labels of each table."])
 
 
 def main() -> None:

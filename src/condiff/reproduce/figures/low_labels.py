@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from condiff.reproduce.rows import Row
+#: Accuracy below which a picture does not go: methods that fail there would press all others together.
+LOWEST = 75.0
 
 
 def draw_low_labels(rows: Sequence[Row], features: str) -> Figure:
@@ -26,8 +28,12 @@ def draw_low_labels(rows: Sequence[Row], features: str) -> Figure:
         labels, means, errors = zip(*found, strict=True)
         axes.errorbar(labels, means, yerr=errors, color=colour, linewidth=width, marker="o", markersize=4)
         named = f"{method} ({draws_of([row.splits for row in own])})"
+        if max(means) < LOWEST:
+            named += f", {min(means):.0f} to {max(means):.0f} %"
         handles.append(mark(named, color=colour, linewidth=width, marker="o", markersize=4))
     axes.set(xlabel="labels per class", ylabel="accuracy (%)", xticks=range(1, 6))
+    if axes.get_ylim()[0] < LOWEST < axes.get_ylim()[1]:
+        axes.set_ylim(bottom=LOWEST)
     title = f"MNIST, {features}: means and standard errors over draws of the labels (how many)"
     axes.set_title(title, fontsize=10, color="0.3", loc="left")
     legend_below(figure, handles, columns=4, fontsize=8)
