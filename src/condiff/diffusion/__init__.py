@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from condiff.diffusion.power import Power
     from condiff.diffusion.solver import Solver
     from condiff.diffusion.stability import Certificate, certify
-    from condiff.diffusion.time import diffusion_time
+    from condiff.diffusion.time import degrees_of_freedom, diffusion_time
 
 __all__ = [
     "SOLVERS",
@@ -34,6 +34,7 @@ __all__ = [
     "SignedLaplacian",
     "Solver",
     "certify",
+    "degrees_of_freedom",
     "diffuse_held",
     "diffusion_time",
     "split",
@@ -53,6 +54,6 @@ __getattr__, __dir__ = names_from(
         "power": ("Power",),
         "solver": ("Solver",),
         "stability": ("Certificate", "certify"),
-        "time": ("diffusion_time",),
+        "time": ("degrees_of_freedom", "diffusion_time"),
     },
 )

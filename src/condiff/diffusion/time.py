@@ -63,6 +63,22 @@ def diffusion_time(graph: Graph | Laplacian, dimension: float, *, probes: int = 
     return trace.longest
 
 
+def degrees_of_freedom(graph: Graph | Laplacian, time: float, *, probes: int = 32, seed: int = 0) -> float:
+    """The heat trace at a time: :func:`diffusion_time` of it is that time, unless the trace has come to rest before."""
+    trace = _Trace.of(graph, probes, seed)
+    if trace.largest == 0 or time <= 0:
+        return trace.passed[0][1]
+    step = 1
+    while step < len(trace.passed) or trace.go_on():
+        (low, above), (high, below) = trace.passed[step - 1 : step + 1]
+        if high >= time:
+            if trace.eigenvalues is not None:
+                return float(np.exp(-time * trace.eigenvalues).sum())
+            return float(above * (below / above) ** ((time - low) / (high - low)))
+        step += 1
+    return trace.passed[-1][1]
+
+
 class _Trace:
     """The heat trace at longer and longer times, as far as it has been asked for."""
 

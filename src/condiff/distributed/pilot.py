@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import InvalidParameterError
 
-from condiff.diffusion import diffusion_time
+from condiff.diffusion import degrees_of_freedom, diffusion_time
 from condiff.distributed import rows as reading
 from condiff.distributed.crew import Work
 from condiff.distributed.rows import Reading
@@ -43,8 +43,8 @@ def read_labels(work: Work, item: int, how: Reading, task: str) -> None:
     work.write_json("labels", {"task": chosen, "classes": classes, "of_word": of_word, "labelled": counts})
 
 
-def fit_pilot(work: Work, item: int, how: Reading, options: dict[str, Any]) -> dict[str, Any]:
-    """Fit an ordinary estimator on the gathered rows."""
+def fit_pilot(work: Work, item: int, how: Reading, options: dict[str, Any], are_all: bool) -> dict[str, Any]:
+    """Fit an ordinary estimator on the gathered rows, which may be all."""
     table, labels = reading.pilot_table(work), work.read_json("labels")
     classes, encoder = labels["classes"], reading.encoder_in(work)
     targets = reading.targets_of(table.column(how.target).words(), labels)
@@ -69,7 +69,7 @@ def fit_pilot(work: Work, item: int, how: Reading, options: dict[str, Any]) -> d
         "task": labels["task"],
         "labelled": labels["labelled"],
         "choice": str(model.choice_),
-        **_chosen_time(model),
+        **_chosen_time(model, are_all),
         "outputs": model.record_.output.shape[1],
         "n_neighbors": model.n_neighbors,
         "bandwidth_rank": model.bandwidth_rank,
@@ -78,14 +78,20 @@ def fit_pilot(work: Work, item: int, how: Reading, options: dict[str, Any]) -> d
     }
 
 
-def _chosen_time(model: Any) -> dict[str, Any]:
-    """The pilot's layers; for a network also the degrees of freedom to leave, and the share of that time it chose."""
-    found = {"layers": model.layers_, "strength": model.strength_, "freedom": None, "share": None}
+def _chosen_time(model: Any, are_all: bool) -> dict[str, Any]:
+    """The pilot's layers; where others lead as far over all rows, the degrees of freedom to leave.
+
+    A network may have chosen a share of that time.
+    """
+    found = {"layers": model.layers_, "strength": model.strength_, "freedom": None, "share": 1.0}
+    found["half_steps"] = model.readout_ is not None
     if model.readout_ is None:
         classes = model.record_.output.shape[1] if hasattr(model, "classes_") else 1
         freedom = math.sqrt(classes * len(np.unique(model.record_.nodes)))
         longest = diffusion_time(model.graph_, freedom)
         found |= {"freedom": freedom, "share": min(1.0, model.diffusion_time_ / longest) if longest else 1.0}
+    elif not are_all:
+        found["freedom"] = degrees_of_freedom(model.graph_, model.diffusion_time_)
     return found
 
 

@@ -328,7 +328,7 @@ def _fit(job: _Job, how: Reading, sizes: Sizes, task: str, options: dict[str, An
         job.by_part("count", reading.tally)
         job.once("recount", reading.recount, n_parts, n_rows)
     with ThreadPoolExecutor(1) as beside:  # one worker fits the pilot while the others go on with the rows
-        fitting = beside.submit(job.once, "pilot", fit_pilot, how, options)
+        fitting = beside.submit(job.once, "pilot", fit_pilot, how, options, gathered == n_rows)
         learnt = math.ceil(graph.rows_to_learn(n_rows) / n_parts)
         width = job.by_part("encode", reading.encode, how, learnt, how.seed)[0]
         n_cells = job.once("cells", graph.learn_cells, n_parts, graph.number_of_cells(n_rows), how.seed)
@@ -395,14 +395,15 @@ def _steps(
 ) -> dict[str, Any]:
     """Layers and strength on the whole graph.
 
-    A base that was fitted on the labels alone is diffused by as many half steps as the pilot's. A network is diffused
-    until as many degrees of freedom are left as on one machine, or for the share of that time that the pilot chose.
+    A layer over all rows reaches less far than one of the pilot, whose rows are fewer. So a base that was fitted on the
+    labels alone is diffused until as many degrees of freedom are left as in the pilot, and a network until as many are
+    as on one machine, or for the share of that time that the pilot chose. Given layers are taken as they are, and so
+    are those of a pilot of all rows: half steps for a base that was fitted on the labels alone.
     """
     limit, given = 1.0 / (largest or 1.0), options.get("strength", "auto")
-    if pilot["share"] is None:
-        return {"strength": 0.5 * limit if given == "auto" else float(given)}
-    if options.get("layers", "auto") != "auto":
-        return {"strength": limit if given == "auto" else float(given)}
+    if pilot["freedom"] is None or options.get("layers", "auto") != "auto":
+        step = 0.5 * limit if pilot["half_steps"] else limit
+        return {"strength": step if given == "auto" else float(given)}
     time = pilot["share"] * _time(job, where, pilot["freedom"], limit)
     layers = max(1, math.ceil(time / (limit if given == "auto" else float(given)) - 1e-9))
     choice = f"{pilot['choice']} of the pilot, {layers} layers over all rows"

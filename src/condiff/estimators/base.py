@@ -490,7 +490,10 @@ class BaseCOIN(Reading):
             judged = contest(*stage, truth, decided.chosen, recipe, networks)
             if judged.won:
                 return str(judged)
-        return decided.diffuse(*everything()) if found is None else found
+        if found is not None:
+            return found
+        ground_of_all, data = everything()
+        return decided.diffuse(ground_of_all, data, decided.carried_to(domain.graph))
 
     def _answers_of_networks(self, data: Labelled, *, graph: Graph, points: Any) -> Array:
         """What one network trained through the diffusion answers at points of a graph."""

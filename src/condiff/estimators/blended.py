@@ -9,7 +9,7 @@ held-out labels must agree: a rehearsal draws from the base's answers, which are
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,10 +28,12 @@ from condiff.bases.classical import (
     fit_wrapped,
     tilted,
 )
+from condiff.diffusion import degrees_of_freedom, diffusion_time
 from condiff.estimators.choice import Candidate, Joined
 from condiff.estimators.links import Ground
-from condiff.estimators.recipe import Array, Finished, FitBase, Recipe
+from condiff.estimators.recipe import Array, Finished, FitBase, Recipe, half_strength
 from condiff.estimators.rehearsal import rehearse
+from condiff.graph import Graph
 
 #: Half steps that are compared on each graph: from hardly any to what mixes a neighbourhood.
 STEPS: Mapping[Joined, tuple[int, ...]] = {
@@ -153,16 +155,30 @@ class Decided:
     why: str
     recipe: Recipe
 
-    def diffuse(self, ground: Ground, data: Labelled) -> Diffused:
-        """Answer at points, and for the items that folds hold out."""
-        some, recipe, chosen = self.stage[0], self.recipe, self.chosen
+    def diffuse(self, ground: Ground, data: Labelled, how: Candidate | None = None) -> Diffused:
+        """Answer at points, and for the items that folds hold out; ``how`` is for the points, if not as was chosen."""
+        some, recipe, chosen = self.stage[0], self.recipe, how or self.chosen
         before = self.on_stage if some is ground else self.base.outputs(ground.inputs.values)
         finished = recipe.finish(ground, data, self.base, self.trees, before, chosen)
-        without = [fold.finish(some, recipe, chosen) for fold in self.folds]
+        without = [fold.finish(some, recipe, self.chosen) for fold in self.folds]
         answers = [every[fold.rows] for every, fold in zip(without, self.folds, strict=True)]
         found = np.concatenate(answers) if answers else np.zeros((0, data.n_outputs))
         at_folds = np.stack(without) if without and some is ground else None
         return Diffused(self.base, before, chosen, finished, found, at_folds, self.candidates, self.why)
+
+    def carried_to(self, graph: Graph) -> Candidate:
+        """The chosen diffusion on a denser graph of neighbours: until as many degrees of freedom are left.
+
+        A layer reaches a point's neighbours, and these are the nearer the more points there are. What was found good is
+        a reach among the points, whatever their number.
+        """
+        if not self.candidates or self.chosen.graph != "near":
+            return self.chosen
+        sparse, given = self.stage[0].own, self.recipe.strength
+        time = self.chosen.layers * (half_strength(sparse) if given is None else given)
+        time = diffusion_time(graph, degrees_of_freedom(sparse, time))
+        layers = round(time / (half_strength(graph) if given is None else given))
+        return replace(self.chosen, layers=max(layers, self.chosen.layers))
 
 
 def decide(data: Labelled, stage: tuple[Ground, Labelled], held_out: NDArray[np.bool_], recipe: Recipe) -> Decided:
