@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from condiff.diffusion import diffusion_time
+from condiff.diffusion import degrees_of_freedom, diffusion_time
 from condiff.graph import Graph, SparseLaplacian, kernel_graph
 
 
@@ -64,6 +64,17 @@ def test_larger_graphs_are_solved_nearly(name: str, dimension: float) -> None:
     weights = GRAPHS[name](600)
     time = diffusion_time(Graph.of(weights).laplacian(torch.float64), dimension)
     assert trace(eigenvalues(weights), time) == pytest.approx(dimension, rel=0.15)
+
+
+@pytest.mark.parametrize("n", [100, 600])
+def test_degrees_of_freedom_are_the_inverse(n: int) -> None:
+    graph = Graph.of(points(n))
+    values = eigenvalues(graph.weights)
+    assert degrees_of_freedom(graph, 0.0) == n
+    for time in (0.5, 4.0, 30.0):
+        left = degrees_of_freedom(graph, time)
+        assert left == pytest.approx(trace(values, time), rel=1e-4 if n == 100 else 0.15)
+        assert diffusion_time(graph, left) == pytest.approx(time, rel=1e-6)
 
 
 def test_single_precision_agrees_with_double() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from sklearn.datasets import make_moons
 
 from condiff import COINClassifier, COINRegressor, load
 from condiff.encoders.encoding import EncodedTable
@@ -29,6 +30,13 @@ def make(n: int, seed: int = 0, labels: int = 30) -> tuple[pd.DataFrame, np.ndar
     shown[chosen] = np.array(["a", "b", "c"], object)[truth[chosen]]
     frame["kind"] = shown
     return frame, truth
+
+
+def moons(n: int, labels: int = 10) -> pd.DataFrame:
+    """Two half circles, along which a diffusion carries labels; the first rows have one."""
+    x, truth = make_moons(n, noise=0.1, random_state=0)
+    kind = np.where(np.arange(n) < labels, np.array(["a", "b"], object)[truth], None)
+    return pd.DataFrame({"x0": x[:, 0], "x1": x[:, 1], "kind": kind})
 
 
 def write(frame: pd.DataFrame, folder: Path, files: int = 2, group: int = 60) -> Path:

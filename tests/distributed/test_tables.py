@@ -11,11 +11,12 @@ import pytest
 pytest.importorskip("distributed")
 pytest.importorskip("faiss")
 
-from tests.distributed.tables import alone, make, write
+from tests.distributed.tables import alone, make, moons, write
 from typer.testing import CliRunner
 
 from condiff import load
 from condiff.cli.app import app
+from condiff.diffusion import degrees_of_freedom, diffusion_time
 from condiff.distributed import cells, rows, tables
 from condiff.distributed.crew import ClusterLostError, Crew, Work
 from condiff.distributed.tables import Sizes, fit_table, predict_table
@@ -106,6 +107,19 @@ def test_networks_are_diffused_until_as_much_freedom_is_left(client, tmp_path):
     assert found.layers * found.strength == pytest.approx(single.diffusion_time_, rel=0.3)  # from a few random signs
     assert found.strength <= found.certificate.positivity_limit
     assert (chances(found.model / "answers").argmax(axis=1) == single.predict_proba(frame).argmax(axis=1)).mean() > 0.97
+
+
+def test_a_pilot_of_few_rows_is_followed_by_freedom(client, tmp_path):
+    frame = moons(1500)
+    source = write(frame, tmp_path / "source", group=250)
+    sizes = Sizes(part_rows=500, block_rows=500, pilot_rows=200, recall=1.0)
+    found = fit_table(source, "kind", tmp_path / "model", cluster=client, sizes=sizes, base="blend")
+    pilot, single = load(found.model), alone(frame, "kind", found.model, layers=1)
+    assert pilot.layers_ > 0 and f"of the pilot, {found.layers} layers over all rows" in found.choice
+    left = degrees_of_freedom(pilot.graph_, pilot.diffusion_time_)
+    assert found.layers * found.strength == pytest.approx(diffusion_time(single.graph_, left), rel=0.3)
+    assert pilot.diffusion_time_ < found.layers * found.strength
+    assert found.strength <= found.certificate.positivity_limit
 
 
 def test_counts_and_spreads_are_those_of_all_rows(client, tmp_path):

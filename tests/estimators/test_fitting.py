@@ -185,6 +185,10 @@ def test_bases_are_compared_on_few_of_many_points(capsys: pytest.CaptureFixture[
     chosen = COINClassifier(base="blend").fit(points, labels)
     assert (chosen.transduction_ == truth).mean() > 0.9
     assert chosen.record_.output.shape == (400, 2)
+    # A layer of many points reaches less far than one of the few that were rehearsed on.
+    rehearsed = max(chosen.choice_.candidates, key=lambda each: each.worth)
+    assert rehearsed.graph == "near" and 0 < rehearsed.layers < chosen.layers_ == chosen.choice_.chosen.layers
+    assert COINClassifier(base="blend", layers=4).fit(points, labels).layers_ == 4
     capsys.readouterr()
     COINClassifier(base="residual", folds=0, verbose=True).fit(points, labels)
     assert "engine written: as asked" in capsys.readouterr().out
