@@ -90,7 +90,7 @@ def _chosen_time(model: Any, are_all: bool) -> dict[str, Any]:
         freedom = math.sqrt(classes * len(np.unique(model.record_.nodes)))
         longest = diffusion_time(model.graph_, freedom)
         found |= {"freedom": freedom, "share": min(1.0, model.diffusion_time_ / longest) if longest else 1.0}
-    elif not are_all:
+    elif model.layers == "auto" and not are_all:
         found["freedom"] = degrees_of_freedom(model.graph_, model.diffusion_time_)
     return found
 
