@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("distributed")
 pytest.importorskip("faiss")
 
-from tests.distributed.tables import moons, write
+from tests.distributed.tables import make, write
 from tests.reproduce.dask_cluster import running
 
 from condiff.distributed.crew import ClusterLostError
@@ -18,9 +18,8 @@ from condiff.distributed.tables import Sizes, fit_table
 from distributed import Client
 
 SIZES = Sizes(part_rows=5000, block_rows=4000, pilot_rows=3000)
-BLEND = {"base": "blend"}
-STAGES = ("gather", "encode", "sort", "collect", "base", "neighbours", "join", "normalise")
-STAGES += ("trace-0002", "layer-0002", "answers")
+BLEND = {"base": "blend", "layers": 4}
+STAGES = ("gather", "encode", "sort", "collect", "base", "neighbours", "join", "normalise", "layer-0002", "answers")
 
 
 def when_begun(work, stage, act):
@@ -43,7 +42,7 @@ def answers(model):
 
 @pytest.mark.slow
 def test_killed_workers_and_a_lost_scheduler_change_nothing(tmp_path):
-    source = write(moons(20_000, labels=20), tmp_path / "source", 4, 2500)
+    source = write(make(20_000, labels=60)[0], tmp_path / "source", 4, 2500)
     model = tmp_path / "model"
     with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0") as client:
         whole = fit_table(source, "kind", model, cluster=client, sizes=SIZES, **BLEND)
