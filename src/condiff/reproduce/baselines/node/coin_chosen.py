@@ -33,8 +33,9 @@ TIMES, EXPLICIT_TIMES = (9.0, 4.0, 19.0, 0.0), (4.0, 2.0, 8.0)
 SMOOTHED, DECAYS = (0, 2), (5e-4, 5e-5, 5e-3)
 # How often the nodes' own numbers are averaged, where the base reads edges: to whom a node's neighbours are joined.
 _OF_EDGES = 2
-# Standard errors by which edges must be better than features.
-_CLEARLY = 2.0
+# Standard errors by which edges must be better than features: validation nodes, as many of each class, are not quite
+# like those that are to be answered.
+_CLEARLY = 3.0
 # Hops that the series of an implicit step goes: what is left of its weights goes to the last.
 _HOPS = 20
 # A denser matrix of features is multiplied faster as such.
