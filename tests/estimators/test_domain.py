@@ -306,3 +306,23 @@ def test_the_base_outputs_are_left_as_they_were() -> None:
     follow(Flow(graph, 3, 0.2), at_nodes, at_new, sp.csr_array(np.ones((2, 12))))
     np.testing.assert_array_equal(at_nodes, nodes_before)
     np.testing.assert_array_equal(at_new, new_before)
+
+
+def test_columns_follow_edges_where_neighbours_are_alike_or_unlike() -> None:
+    chance, group = np.random.default_rng(0), np.arange(200) % 2
+    edges = np.triu(chance.random((200, 200)) < np.where(group[:, None] == group, 0.06, 0.01), 1)
+    adjacency = (edges | edges.T).astype(float)
+
+    def domain(columns: np.ndarray) -> Domain:
+        nodes = Nodes.separate(columns)
+        return Domain.of_graph(nodes, adjacency, scaling="auto", width=8, purpose="a test", extensible=True)
+
+    noise = chance.normal(size=(200, 3))
+    assert not domain(noise).columns_follow_edges()
+    assert not domain(np.ones((200, 1))).columns_follow_edges()
+    assert domain(noise + group[:, None]).columns_follow_edges()
+    known = domain(noise)
+    np.testing.assert_allclose(known.edges().toarray(), adjacency, atol=1e-12)
+    reading = known.reading_edges(8)
+    assert reading is not None and reading.read(reading.points)[0].shape == (200, 200)
+    assert domain(adjacency).reading_edges(8) is None  # nothing new
