@@ -171,6 +171,8 @@ def test_an_error_in_the_input_imports_nothing_large(flowers: Path, arguments: l
         ["predict", "--help"],
         ["reproduce", "--help"],
         ["bench", "--help"],
+        ["reproduce", "node", "--help"],
+        ["bench", "tables", "--help"],
         ["certify", "nowhere.npz"],
         ["report", "nowhere"],
         ["explore", "nowhere.csv", "--target", "y"],

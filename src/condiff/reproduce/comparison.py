@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from condiff.reproduce.metrics import metric
 from condiff.reproduce.rows import Row, Spread, comparable, labels
@@ -108,6 +107,8 @@ class Comparison:
 
         The shape is (methods, tables), with NaN for methods that are not ranked.
         """
+        from scipy import stats
+
         sign = -1 if metric(name).higher_is_better else 1
         found = np.full((len(self.methods), len(self.tables)), np.nan)
         # What prints the same is the same.
@@ -116,6 +117,8 @@ class Comparison:
 
     def critical_difference(self) -> float:
         """Nemenyi: mean ranks closer than this cannot be distinguished at the 5 % level."""
+        from scipy import stats
+
         k, n = len(self.contenders), len(self.tables)
         return float(
             stats.studentized_range.ppf(1 - _LEVEL, k, np.inf) / math.sqrt(2) * math.sqrt(k * (k + 1) / (6 * n))
@@ -123,6 +126,8 @@ class Comparison:
 
     def friedman(self, name: str) -> float:
         """The p-value of Friedman's test that all methods are alike."""
+        from scipy import stats
+
         return float(stats.friedmanchisquare(*self.by_table(name)[self.contenders]).pvalue)
 
     def rows(self) -> list[Row]:

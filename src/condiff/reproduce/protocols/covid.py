@@ -12,8 +12,6 @@ import numpy as np
 
 from condiff.errors import InvalidInputError
 from condiff.reproduce import figures
-from condiff.reproduce.baselines.temporal.method import Outcome
-from condiff.reproduce.baselines.temporal.problem import SnapshotGraphs, TemporalProblem
 from condiff.reproduce.datasets import covid as source
 from condiff.reproduce.datasets.panel import Panel, split_in_time
 from condiff.reproduce.protocol import Case, Job, Options, Protocol, option
@@ -24,6 +22,9 @@ from condiff.reproduce.runs import Condition, Run
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
+
+    from condiff.reproduce.baselines.temporal.method import Outcome
+    from condiff.reproduce.baselines.temporal.problem import SnapshotGraphs, TemporalProblem
 
 #: The paper's name for its table.
 PUBLISHED = "england-90-missing"
@@ -70,6 +71,8 @@ def problem(
     panel: Panel, rate: float, seed: int, *, dataset: str = "england", lags: int = source.LAGS
 ) -> TemporalProblem:
     """A panel as a method sees it under a mask: the values that are left, and no target of a test snapshot."""
+    from condiff.reproduce.baselines.temporal.problem import TemporalProblem
+
     masked = panel.hidden(rate, seed)
     targets = masked.windows(lags).targets
     train, validation, test = split_in_time(len(targets))
@@ -231,4 +234,6 @@ def _units(reported: NDArray[np.float64], standardised: NDArray[np.float64]) -> 
 @lru_cache(maxsize=2)
 def _graphs(panel: Panel, lags: int) -> SnapshotGraphs:
     """The same object for all masks: what methods derive from the graphs is kept in it."""
+    from condiff.reproduce.baselines.temporal.problem import SnapshotGraphs
+
     return SnapshotGraphs(tuple(panel.weights[day] for day in panel.windows(lags).days))

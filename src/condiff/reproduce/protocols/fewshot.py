@@ -16,12 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from condiff.errors import CondiffError, InvalidInputError
 from condiff.files import cache_folder
 from condiff.reproduce import figures
-from condiff.reproduce.baselines.fewshot.problem import FewShotProblem
 from condiff.reproduce.baselines.method import Method
 from condiff.reproduce.blocks import TASKS as COUNT
 from condiff.reproduce.blocks import block_metrics
@@ -38,6 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from condiff.readers.images import ImageSet
+    from condiff.reproduce.baselines.fewshot.problem import FewShotProblem
     from condiff.reproduce.pretraining.trained_methods import Assignment
 
 #: Tasks in the paper, and in one run.
@@ -277,6 +276,8 @@ class Episodic(FewShot):
         return _images(case.source[0]).labels
 
     def solve(self, job: Job, problem: Episodes) -> Answers:
+        import torch
+
         from condiff.reproduce.pretraining.episodic import answers
         from condiff.reproduce.pretraining.image_episodes import Pixels, as_images
         from condiff.reproduce.pretraining.trained_methods import finished, load, load_trained
@@ -335,6 +336,10 @@ def blocks(episodes: Episodes) -> dict[int, Episodes]:
 
 def problems(features: ClassFeatures, episodes: Episodes) -> list[FewShotProblem]:
     """The tasks as a method sees them: without the classes of the queries."""
+    import torch
+
+    from condiff.reproduce.baselines.fewshot.problem import FewShotProblem
+
     labels, base_mean = torch.from_numpy(episodes.support_labels), torch.from_numpy(features.base_mean)
     return [
         FewShotProblem(

@@ -13,16 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-import torch
 
-from condiff.diffusion import certify
 from condiff.errors import InvalidInputError, StepSizeWarning
 from condiff.graph import Graph
 from condiff.readers.node import NodeDataset, largest_component
 from condiff.reproduce import figures
-from condiff.reproduce.baselines.node.coin_chosen import ChosenCOIN
-from condiff.reproduce.baselines.node.method import Outcome
-from condiff.reproduce.baselines.node.problem import NodeProblem
 from condiff.reproduce.datasets.graphs import load_graph
 from condiff.reproduce.protocol import Case, Job, Options, Protocol, option
 from condiff.reproduce.protocols import ABOUT, PROTOCOLS
@@ -43,6 +38,9 @@ from condiff.reproduce.summary import rows_of
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
+
+    from condiff.reproduce.baselines.node.method import Outcome
+    from condiff.reproduce.baselines.node.problem import NodeProblem
 
 #: Nodes and undirected edges of the largest components, as in the paper's table.
 SIZES = {"cora": (2485, 5069), "citeseer": (2120, 3679), "pubmed": (19717, 44324)}
@@ -105,6 +103,10 @@ def _inputs(dataset: NodeDataset) -> tuple[Graph, sp.csr_array]:
 
 def problem(dataset: NodeDataset, split: Split) -> NodeProblem:
     """A split as a method sees it: every label outside of training and validation is -1."""
+    import torch
+
+    from condiff.reproduce.baselines.node.problem import NodeProblem
+
     labels = np.full(dataset.n_nodes, -1, dtype=np.int64)
     for part in (split.train, split.validation):
         labels[part] = dataset.labels[part]
@@ -223,6 +225,9 @@ class Node(Protocol):
         }
 
     def notes(self, options: NodeOptions) -> list[str]:
+        from condiff.diffusion import certify
+        from condiff.reproduce.baselines.node.coin_chosen import ChosenCOIN
+
         found = []
         for target in options.targets:
             dataset = load(target)

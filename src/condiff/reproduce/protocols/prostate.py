@@ -9,18 +9,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from sklearn.metrics import average_precision_score, roc_auc_score
 
 from condiff.errors import InvalidInputError
 from condiff.reproduce import figures
-from condiff.reproduce.baselines.tabular.method import Outcome
-from condiff.reproduce.baselines.tabular.problem import TabularProblem
 from condiff.reproduce.curves import curve_points
 from condiff.reproduce.datasets import prostate as source
 from condiff.reproduce.datasets import reactome
 from condiff.reproduce.datasets.gene_table import GeneTable
-from condiff.reproduce.genes import leading_alterations
 from condiff.reproduce.pairs import paired, pairs_texts
 from condiff.reproduce.protocol import Case, Job, Options, Protocol, option
 from condiff.reproduce.protocols import ABOUT
@@ -32,6 +27,9 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
+
+    from condiff.reproduce.baselines.tabular.method import Outcome
+    from condiff.reproduce.baselines.tabular.problem import TabularProblem
 
 #: The paper's name for its table.
 PUBLISHED = "p1000-20-train"
@@ -95,6 +93,10 @@ def problem(table: GeneTable, split: Split, hierarchy: tuple[sp.csr_array, ...] 
     hierarchy
         For P-NET: the connections of :class:`condiff.reproduce.datasets.reactome.Pathways`.
     """
+    import torch
+
+    from condiff.reproduce.baselines.tabular.problem import TabularProblem
+
     labels = np.full(len(table.labels), -1, dtype=np.int64)
     for part in (split.train, split.validation):
         labels[part] = table.labels[part]
@@ -161,6 +163,8 @@ class Prostate(Protocol):
         return (PUBLISHED, None) if condition.get("train") == TRAIN else None
 
     def pictures(self, jobs: Sequence[Job], runs: Sequence[Run], rows: Sequence[Row]) -> dict[str, Figure]:
+        from condiff.reproduce.genes import leading_alterations
+
         by_metric = {name: [row for row in rows if row.metric == name] for name in self.metrics}
         return {
             **{f"{name}.png": figures.draw_intervals(own) for name, own in by_metric.items()},
@@ -179,6 +183,8 @@ def case_of() -> Case:
 
 def measured(truth: NDArray[np.int64], outcome: Outcome, patients: NDArray[np.int64]) -> dict[str, float]:
     """The paper's metrics of some patients, and points of their curves."""
+    from sklearn.metrics import average_precision_score, roc_auc_score
+
     scores = outcome.scores.double().numpy()[patients]
     return {
         "accuracy": 100 * float(((scores >= outcome.threshold) == truth).mean()),

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from condiff.encoders import TableEncoder
 from condiff.errors import InvalidInputError, MissingDependencyError, did_you_mean
 from condiff.reproduce import comparison
 from condiff.reproduce.baselines.method import Answers
@@ -57,6 +56,8 @@ class Encoded:
 @lru_cache(maxsize=64)
 def load(name: str) -> Encoded:
     """A table by its name."""
+    from condiff.encoders import TableEncoder
+
     table = load_table(name)
     found = TableEncoder().fit_transform(table.columns)
     x = np.asarray(found if isinstance(found, np.ndarray) else found.toarray(), dtype=np.float64)

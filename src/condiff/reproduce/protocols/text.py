@@ -11,7 +11,6 @@ import numpy as np
 
 from condiff.encoders.embedding import progress_shown
 from condiff.encoders.sentences import DEFAULT
-from condiff.encoders.text import WORDS, TextEncoder
 from condiff.errors import InvalidInputError
 from condiff.reproduce.baselines.method import Answers
 from condiff.reproduce.baselines.tables.method import TableMethod
@@ -49,6 +48,8 @@ class Embedded:
 @lru_cache(maxsize=2)
 def load(name: str) -> Embedded:
     """A data set by its name."""
+    from condiff.encoders.text import WORDS, TextEncoder
+
     content = load_texts(name)
     texts = list(content.texts)
     # Exact, so that runs come out the same on every processor.
