@@ -33,14 +33,14 @@ def graph(tmp_path: Path) -> str:
 
 def test_even_labels_are_the_papers_splits(graph: str) -> None:
     beyond, node = protocol("beyond"), protocol("node")
-    jobs = beyond.jobs(BeyondOptions(targets=(graph,), method="COIN-resolvent,MLP", splits=2, inits=1))
+    jobs = beyond.jobs(BeyondOptions(targets=(graph,), method="COIN-mixture,MLP", splits=2, inits=1))
     [(case, splits)] = node.cases(node.options(targets=(graph,), splits=2))  # type: ignore[call-arg]
     assert {job.split.hash for job in jobs} == {split.hash for split in splits.values()}
     assert jobs[0].case.condition == case.condition
     runs = [job.run() for job in jobs]
-    ours = [run.metrics["accuracy"] for run in runs if run.method == "COIN-resolvent"]
+    ours = [run.metrics["accuracy"] for run in runs if run.method == "COIN-mixture"]
     assert np.mean(ours) > np.mean([run.metrics["accuracy"] for run in runs if run.method == "MLP"])
-    assert "| COIN-resolvent against |" in beyond.texts(runs)["pairs.md"]
+    assert "| COIN-mixture against |" in beyond.texts(runs)["pairs.md"]
     assert beyond.texts(runs[:1]) == {}
 
 

@@ -27,7 +27,7 @@ from condiff.reproduce.splits import TRAIN_PER_CLASS, VALIDATION_PER_CLASS, Spli
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-DEFAULT = "COIN-resolvent"
+DEFAULT = "COIN-mixture"
 #: What others are compared with, split by split: the first that was run.
 OURS = ("COIN-adaptive", DEFAULT)
 SHARE = 0.1
@@ -86,7 +86,7 @@ class Beyond(Protocol):
     title = "Beyond the paper"
     about = ABOUT["beyond"]
     examples = (
-        "condiff bench beyond cora citeseer pubmed --method COIN-resolvent,COIN-shares --splits 20",
+        "condiff bench beyond cora citeseer pubmed --method COIN-mixture,COIN-shares --splits 20",
         "condiff bench beyond texas squirrel --labels published --method MLP,GCN,COIN-adaptive",
         "condiff bench beyond cora --method COIN-resolvent --set shares=false --splits 20",
     )

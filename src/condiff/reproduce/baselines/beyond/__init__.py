@@ -8,6 +8,7 @@ from condiff.reproduce.baselines.registry import Registry
 
 #: Name of a method: the module of this package and the class in it. A new method is one file and one line here.
 METHODS: dict[str, tuple[str, str]] = {
+    "COIN-mixture": ("mixture", "MixtureCOIN"),
     "COIN-resolvent": ("resolvent", "ResolventCOIN"),
     "COIN-shares": ("shares", "SharesCOIN"),
     "COIN-adaptive": ("adaptive", "AdaptiveCOIN"),

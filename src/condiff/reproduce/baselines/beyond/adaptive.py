@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import scipy.sparse as sp
-import torch
 
 from condiff.graph.homophily import Homophily
 from condiff.graph.homophily import homophily as measured
-from condiff.reproduce.baselines.beyond.resolvent import ResolventCOIN
+from condiff.reproduce.baselines.beyond.mixture import MixtureCOIN, together
 from condiff.reproduce.baselines.node.method import NodeMethod, Outcome
 from condiff.reproduce.baselines.node.mlp import MLP
 from condiff.reproduce.baselines.node.problem import NodeProblem
@@ -22,15 +21,15 @@ def homophily(problem: NodeProblem) -> Homophily:
 
 @dataclass(frozen=True)
 class AdaptiveCOIN(NodeMethod):
-    r"""Three answers to whether neighbours agree, one of which is given.
+    r"""Three answers to whether neighbours agree, weighted by how likely they make the validation labels.
 
-    - ``diffuse``: neighbours agree, :class:`~condiff.reproduce.baselines.beyond.resolvent.ResolventCOIN`;
+    - ``diffuse``: neighbours agree, :class:`~condiff.reproduce.baselines.beyond.mixture.MixtureCOIN`;
     - ``follow``: neighbours matter, whatever they have: a perceptron on :math:`(X, \bar A X, \bar A^2 X)` with the mean
       over neighbours :math:`\bar A`, whose weights give every hop its own sign;
     - ``alone``: the base, a perceptron on :math:`X`.
 
-    Where the labelled nodes' edges say clearly that neighbours agree, no more is tried. Else the answer that is right
-    most often on the validation nodes is given, and of equals the last in this list: a diffusion must earn its place.
+    Where the labelled nodes' edges say clearly that neighbours agree, no more is tried. Else all three are mixed by
+    :func:`~condiff.reproduce.baselines.beyond.mixture.mixed`: a diffusion that hurts makes the labels unlikely.
 
     Parameters
     ----------
@@ -46,21 +45,14 @@ class AdaptiveCOIN(NodeMethod):
     def candidates(self, problem: NodeProblem) -> dict[str, tuple[NodeMethod, NodeProblem]]:
         """What is tried on a graph, each with the features it reads."""
         measured = homophily(problem)
-        diffuse: dict[str, tuple[NodeMethod, NodeProblem]] = {"diffuse": (ResolventCOIN(), problem)}
+        diffuse: dict[str, tuple[NodeMethod, NodeProblem]] = {"diffuse": (MixtureCOIN(), problem)}
         if measured.edges >= self.edges and measured.adjusted > self.certain:
             return diffuse
         return {**diffuse, "follow": (MLP(), with_neighbours(problem)), "alone": (MLP(), problem)}
 
     def solve(self, problem: NodeProblem, seed: int) -> Outcome:
-        held_out = problem.labels[problem.validation]
         outcomes = [method.solve(seen, seed) for method, seen in self.candidates(problem).values()]
-        right = [int((each.scores[problem.validation].argmax(-1) == held_out).sum()) for each in outcomes]
-        best = max(range(len(outcomes)), key=lambda index: (right[index], index))
-        return Outcome(
-            torch.as_tensor(outcomes[best].scores),
-            sum(each.epochs for each in outcomes),
-            sum(each.seconds for each in outcomes),
-        )
+        return together(outcomes, problem)
 
 
 def with_neighbours(problem: NodeProblem) -> NodeProblem:

@@ -69,8 +69,7 @@ class ResolventCOIN(NetworkMethod):
 
     def solve(self, problem: NodeProblem, seed: int) -> Outcome:
         outcome = super().solve(problem, seed)
-        scores = outcome.scores.exp()
-        return replace(outcome, scores=corrected(scores, problem) if self.shares else scores)
+        return replace(outcome, scores=corrected(outcome.scores, problem)) if self.shares else outcome
 
 
 class _Network(NodeNetwork):

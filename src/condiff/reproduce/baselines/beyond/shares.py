@@ -14,6 +14,9 @@ from condiff.reproduce.baselines.node.problem import NodeProblem
 from condiff.uncertainty.calibration import apply_temperature, fit_temperature
 from condiff.uncertainty.shares import class_shares, with_shares
 
+# Past a step-size limit an output may be below zero.
+_TINY = 1e-12
+
 
 @dataclass(frozen=True)
 class SharesCOIN(COIN):
@@ -21,11 +24,11 @@ class SharesCOIN(COIN):
 
     def solve(self, problem: NodeProblem, seed: int) -> Outcome:
         outcome = super().solve(problem, seed)
-        return replace(outcome, scores=corrected(outcome.scores, problem))
+        return replace(outcome, scores=corrected(outcome.scores.clamp_min(_TINY).log(), problem))
 
 
-def corrected(u: Tensor, problem: NodeProblem) -> Tensor:
-    """Probabilities for nodes whose classes are not as even as the training nodes.
+def corrected(scores: Tensor, problem: NodeProblem) -> Tensor:
+    """Log-probabilities for nodes whose classes are not as even as the training nodes.
 
     One temperature is fitted to the validation nodes, whose mistakes then tell the classes' shares of all nodes; see
     :func:`~condiff.uncertainty.shares.class_shares`. Where the training nodes were not drawn evenly, they show the
@@ -33,10 +36,10 @@ def corrected(u: Tensor, problem: NodeProblem) -> Tensor:
     """
     counts = np.bincount(problem.labels[problem.train].numpy(), minlength=problem.n_classes)
     if len(np.unique(counts)) > 1:
-        return u
+        return scores
     held_out = problem.validation.numpy()
-    truth, values = problem.labels.numpy()[held_out], u.double().numpy()
+    truth, values = problem.labels.numpy()[held_out], scores.exp().double().numpy()
     temperature = fit_temperature(values[held_out], truth, np.ones(len(truth)))
     probabilities = apply_temperature(values, temperature)
     shares = class_shares(probabilities.argmax(1), held_out, truth, problem.n_classes)
-    return torch.from_numpy(with_shares(probabilities, shares)).float()
+    return torch.from_numpy(with_shares(probabilities, shares)).log().float()
