@@ -15,10 +15,11 @@ from condiff.reproduce.baselines import fewshot as fewshot_methods
 from condiff.reproduce.baselines import node as node_methods
 from condiff.reproduce.baselines import tabular as tabular_methods
 from condiff.reproduce.baselines import temporal as temporal_methods
-from condiff.reproduce.baselines.beyond.resolvent import ResolventCOIN
+from condiff.reproduce.baselines.beyond.mixture import MixtureCOIN
 from condiff.reproduce.baselines.fewshot import episodic as episodic_methods
 from condiff.reproduce.bench.scale import exponents
 from condiff.reproduce.pairs import Pair, paired
+from condiff.reproduce.protocols.beyond import DEFAULT
 from condiff.reproduce.protocols.forecast import tables as forecast_tables
 from condiff.reproduce.protocols.labelling import asking_markdown, doubting_markdown
 from condiff.reproduce.protocols.low_labels import means_markdown, pairs_markdown
@@ -316,15 +317,15 @@ def beyond_markdown() -> str:
     cells: dict[str, dict[str, str]] = {}
     for graph in graphs:
         # The default's own settings only, and all that the paper's table has.
-        default = comparable(ResolventCOIN().settings())
-        own = [run for run in ours if run.method == "COIN-resolvent" and comparable(run.settings) == default]
+        default = comparable(MixtureCOIN().settings())
+        own = [run for run in ours if run.method == DEFAULT and comparable(run.settings) == default]
         runs = [replace(run, task="node") for run in own] + theirs
         for pair in paired(
-            [run for run in runs if run.dataset == graph and run.condition == usual], ("accuracy",), "COIN-resolvent"
+            [run for run in runs if run.dataset == graph and run.condition == usual], ("accuracy",), DEFAULT
         ):
             text = f"{pair.difference:+.1f} ± {pair.stderr:.1f} ({pair.wins:g} of {pair.splits})"
             cells.setdefault(pair.method, {})[graph] = text
-    lines = ["| COIN-resolvent against | Cora | Citeseer | Pubmed |", "| --- | ---: | ---: | ---: |"]
+    lines = [f"| {DEFAULT} against | Cora | Citeseer | Pubmed |", "| --- | ---: | ---: | ---: |"]
     lines += [f"| {name} | {' | '.join(found.get(graph, '-') for graph in graphs)} |" for name, found in cells.items()]
     return "\n".join(lines)
 
