@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from condiff.reproduce.datasets import mnist
+from condiff.reproduce.datasets.autoencoder import learn_features
 
 
 def _stripes() -> np.ndarray:
@@ -21,12 +22,12 @@ def _stripes() -> np.ndarray:
 
 
 def test_an_autoencoder_separates_what_differs() -> None:
-    found = mnist.learn_features(_stripes(), epochs=15)
+    found = learn_features(_stripes(), epochs=15)
     assert found.shape == (400, mnist.N_FEATURES)
     middle = found[0::2].mean(axis=0), found[1::2].mean(axis=0)
     nearer = np.linalg.norm(found - middle[0], axis=1) < np.linalg.norm(found - middle[1], axis=1)
     assert (nearer == (np.arange(400) % 2 == 0)).mean() > 0.95
-    assert np.array_equal(found, mnist.learn_features(_stripes(), epochs=15))
+    assert np.array_equal(found, learn_features(_stripes(), epochs=15))
 
 
 def test_what_is_costly_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

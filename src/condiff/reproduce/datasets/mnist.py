@@ -9,10 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
-import torch
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import reverse_cuthill_mckee
-from torch import Tensor, nn
 
 from condiff.files import atomic_path, cache_folder
 from condiff.graph import nearest
@@ -42,53 +40,19 @@ def draws() -> dict[int, NDArray[np.int64]]:
         return {budget: archive[f"labels_{budget}_per_class"].astype(np.int64) for budget in BUDGETS}
 
 
-class Autoencoder(nn.Module):
-    """A variational autoencoder (Kingma and Welling, 2014) of one hidden layer on either side."""
-
-    def __init__(self, n_pixels: int) -> None:
-        super().__init__()
-        self.hidden = nn.Linear(n_pixels, WIDTH)
-        self.mean, self.log_variance = nn.Linear(WIDTH, N_FEATURES), nn.Linear(WIDTH, N_FEATURES)
-        self.back = nn.Sequential(nn.Linear(N_FEATURES, WIDTH), nn.ReLU(), nn.Linear(WIDTH, n_pixels))
-
-    def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and logarithm of the variance of the features."""
-        hidden = torch.relu(self.hidden(x))
-        return self.mean(hidden), self.log_variance(hidden)
-
-    def loss(self, x: Tensor, noise: Tensor) -> Tensor:
-        """The negative lower bound on the likelihood, summed over the images."""
-        mean, log_variance = self.encode(x)
-        z = mean + noise * torch.exp(log_variance / 2)
-        lost = nn.functional.binary_cross_entropy_with_logits(self.back(z), x, reduction="sum")
-        return lost - 0.5 * (1 + log_variance - mean**2 - log_variance.exp()).sum()
-
-
-def learn_features(pixels: NDArray[np.uint8], epochs: int = EPOCHS, seed: int = 0) -> NDArray[np.float32]:
-    """Train the autoencoder on images, without their labels; the features are its means."""
-    generator = torch.Generator().manual_seed(seed)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        model = Autoencoder(pixels.shape[1])
-    x = torch.as_tensor(pixels, dtype=torch.float32) / 255
-    optimiser = torch.optim.Adam(model.parameters(), lr=RATE)
-    for _ in range(epochs):
-        for rows in torch.randperm(len(x), generator=generator).split(BATCH):
-            noise = torch.randn(len(rows), N_FEATURES, generator=generator)
-            optimiser.zero_grad()
-            model.loss(x[rows], noise).backward()
-            optimiser.step()
-    with torch.no_grad():
-        return np.asarray(torch.cat([model.encode(part)[0] for part in x.split(4096)]).numpy())
-
-
 @lru_cache(maxsize=2)
 def points(features: Features) -> NDArray[np.float32]:
     """What distances are measured on; learned features are made once and kept in the cache."""
     pixels = images()[0]
     if features == "pixels":
         return np.asarray(pixels / np.float32(255), np.float32)
-    found = _kept("autoencoder", lambda: {"features": learn_features(pixels)}, EPOCHS, WIDTH, N_FEATURES)
+
+    def learn() -> dict[str, NDArray[np.float32]]:
+        from condiff.reproduce.datasets.autoencoder import learn_features
+
+        return {"features": learn_features(pixels)}
+
+    found = _kept("autoencoder", learn, EPOCHS, WIDTH, N_FEATURES)
     return np.asarray(found["features"])
 
 

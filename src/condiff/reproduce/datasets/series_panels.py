@@ -22,7 +22,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from condiff.errors import InvalidInputError, MissingDependencyError, did_you_mean
-from condiff.estimators.forecasting.panel import close
 
 Array = NDArray[np.float64]
 
@@ -211,6 +210,8 @@ def _on_a_grid(file: str) -> tuple[Array, Sequence[Any] | None]:
     places = np.stack(np.meshgrid(latitudes[::every], longitudes[::every], indexing="ij"), axis=-1).reshape(-1, 2)
     values = fields.reshape(len(fields), -1)
     sea = (np.abs(values) < 1e10).all(axis=0)
+    from condiff.estimators.forecasting.panel import close
+
     return values[:, sea], [close(places[sea], int(sea.sum()))]
 
 

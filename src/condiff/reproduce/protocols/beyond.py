@@ -13,9 +13,6 @@ from numpy.typing import NDArray
 from condiff.errors import InvalidInputError
 from condiff.readers.node import NodeDataset
 from condiff.reproduce import figures
-from condiff.reproduce.baselines.beyond.adaptive import homophily
-from condiff.reproduce.baselines.node.method import Outcome
-from condiff.reproduce.baselines.node.problem import NodeProblem
 from condiff.reproduce.datasets import heterophilous
 from condiff.reproduce.pairs import paired, pairs_markdown
 from condiff.reproduce.protocol import Case, Job, Options, Protocol, option
@@ -26,6 +23,9 @@ from condiff.reproduce.splits import TRAIN_PER_CLASS, VALIDATION_PER_CLASS, Spli
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from condiff.reproduce.baselines.node.method import Outcome
+    from condiff.reproduce.baselines.node.problem import NodeProblem
 
 DEFAULT = "COIN-mixture"
 #: What others are compared with, split by split: the first that was run.
@@ -113,6 +113,8 @@ class Beyond(Protocol):
 
     def notes(self, options: BeyondOptions) -> list[str]:
         """How often neighbours agree, as far as the first split's labels say."""
+        from condiff.reproduce.baselines.beyond.adaptive import homophily
+
         if "adaptive" not in options.method.lower():
             return []
         return [

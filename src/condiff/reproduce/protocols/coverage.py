@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from condiff.errors import InvalidInputError, did_you_mean
-from condiff.reproduce.baselines.coverage import REGISTRY
-from condiff.reproduce.baselines.coverage.methods import CoverageMethod, CoverageProblem
 from condiff.reproduce.baselines.method import Answers
 from condiff.reproduce.datasets.ordinary_tables import seed_of
 from condiff.reproduce.datasets.sources import locate
@@ -27,6 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
+    from condiff.reproduce.baselines.coverage.methods import CoverageMethod, CoverageProblem
     from condiff.reproduce.rows import Row
 
 #: The data sets: tables with classes, digits, text, a citation graph, and tables with values.
@@ -156,11 +155,15 @@ class Coverage(Protocol):
         return sorted(super().jobs(options), key=lambda job: job.seed)
 
     def methods(self, case: Case, options: CoverageOptions) -> Mapping[str, CoverageMethod]:
+        from condiff.reproduce.baselines.coverage import REGISTRY
+
         found = REGISTRY.chosen(options.method, case.dataset, options.changes, case.condition)
         classes = load(case.dataset).n_classes
         return {name: method for name, method in found.items() if classes or method.for_values}
 
     def problem(self, case: Case, seed: int, split: Split) -> CoverageProblem:
+        from condiff.reproduce.baselines.coverage.methods import CoverageProblem
+
         data = load(case.dataset)
         given = np.full(len(data.target), -1 if data.n_classes else np.nan)
         given[split.train] = data.target[split.train]

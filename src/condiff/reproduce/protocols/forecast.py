@@ -6,18 +6,20 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from condiff.errors import InvalidInputError, MissingDependencyError
-from condiff.reproduce.baselines.forecast import METHODS, REGISTRY
-from condiff.reproduce.baselines.forecast.methods import QUANTILES, Outcome, SeriesMethod, SeriesProblem
 from condiff.reproduce.datasets.ordinary_tables import seed_of
 from condiff.reproduce.datasets.series_panels import PANELS, load_panel, missing_package
 from condiff.reproduce.protocol import Case, Job, Options, Protocol, option
 from condiff.reproduce.protocols import ABOUT
 from condiff.reproduce.runs import Condition, Run
+
+if TYPE_CHECKING:
+    from condiff.reproduce.baselines.forecast.methods import Outcome, SeriesMethod, SeriesProblem
 
 Array = NDArray[np.float64]
 
@@ -153,6 +155,8 @@ class Forecast(Protocol):
         return sorted(super().jobs(options), key=lambda job: job.seed)
 
     def methods(self, case: Case, options: ForecastOptions) -> Mapping[str, SeriesMethod]:
+        from condiff.reproduce.baselines.forecast import REGISTRY
+
         found = REGISTRY.chosen(options.method, case.dataset, options.changes, case.condition)
         graph = load_panel(case.dataset).graphs is not None
         return {
@@ -162,6 +166,8 @@ class Forecast(Protocol):
         }
 
     def notes(self, options: ForecastOptions) -> list[str]:
+        from condiff.reproduce.baselines.forecast import METHODS, REGISTRY
+
         missing = {name: REGISTRY.get(name).missing() for name in METHODS}
         lacking = {name: why for name, why in missing.items() if why}
         if options.method.strip().lower() == "all":
@@ -174,12 +180,16 @@ class Forecast(Protocol):
         return []
 
     def problem(self, case: Case, seed: int, split: Window) -> SeriesProblem:
+        from condiff.reproduce.baselines.forecast.methods import SeriesProblem
+
         panel = load_panel(case.dataset)
         graphs = None if panel.graphs is None else panel.graphs[: split.origin]
         horizon = int(case.condition.number("horizon"))
         return SeriesProblem(hidden_values(case, split), graphs, panel.season, horizon)
 
     def measure(self, job: Job, outcome: Outcome) -> dict[str, float]:
+        from condiff.reproduce.baselines.forecast.methods import QUANTILES
+
         panel, origin = load_panel(job.case.dataset), job.split.origin
         past = panel.values[:origin]
         scale = np.abs(np.diff(past, axis=0)).mean(axis=0)
@@ -370,6 +380,8 @@ def _means(runs: Sequence[Run], metric: str) -> dict[Cell, dict[str, float]]:
 
 
 def _ordered(names: set[str]) -> list[str]:
+    from condiff.reproduce.baselines.forecast import METHODS
+
     return [name for name in METHODS if name in names]
 
 

@@ -12,16 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from condiff.encoders.embedding import progress_shown
-from condiff.encoders.table import TableEncoder
 from condiff.errors import InvalidInputError
-from condiff.labelling.learner import Learner
-from condiff.reproduce.baselines.labelling import REGISTRY
-from condiff.reproduce.baselines.labelling.method import (
-    MULTIPLES,
-    AskingProblem,
-    DoubtProblem,
-    LabellingMethod,
-)
 from condiff.reproduce.baselines.method import Answers
 from condiff.reproduce.datasets import mnist
 from condiff.reproduce.datasets.ordinary_tables import load_table, seed_of
@@ -34,6 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
+    from condiff.reproduce.baselines.labelling.method import LabellingMethod
     from condiff.reproduce.rows import Row
     from condiff.reproduce.runs import Run
 
@@ -62,6 +54,8 @@ class Data:
 @lru_cache(maxsize=len(DATASETS))
 def load(name: str) -> Data:
     """A data set by its name."""
+    from condiff.encoders.table import TableEncoder
+
     if name == "digits":
         from sklearn.datasets import load_digits
 
@@ -159,10 +153,15 @@ class Labelling(Protocol):
         return sorted(super().jobs(options), key=lambda job: job.seed)
 
     def methods(self, case: Case, options: LabellingOptions) -> Mapping[str, LabellingMethod]:
+        from condiff.reproduce.baselines.labelling import REGISTRY
+
         chosen = REGISTRY.chosen(options.method, case.dataset, options.changes, case.condition)
         return {name: each for name, each in chosen.items() if each.asks == (case.condition["errors"] == 0)}
 
     def problem(self, case: Case, seed: int, split: Split) -> Any:
+        from condiff.labelling.learner import Learner
+        from condiff.reproduce.baselines.labelling.method import AskingProblem, DoubtProblem
+
         data, errors = load(case.dataset), case.condition.number("errors")
         x, y = data.x[split.train], data.y[split.train]
         if errors:
@@ -171,6 +170,8 @@ class Labelling(Protocol):
         return AskingProblem(learner, y[learner.row_of_node])
 
     def measure(self, job: Job, outcome: Answers) -> dict[str, float]:
+        from condiff.reproduce.baselines.labelling.method import MULTIPLES
+
         errors = job.case.condition.number("errors")
         if not errors:
             curve = dict(zip(MULTIPLES, (100 * outcome.answers).tolist(), strict=True))

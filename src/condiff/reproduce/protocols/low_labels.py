@@ -12,9 +12,6 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from condiff.errors import InvalidInputError
-from condiff.reproduce.baselines.lowlabels import REGISTRY
-from condiff.reproduce.baselines.lowlabels.field import FieldGraph
-from condiff.reproduce.baselines.lowlabels.method import LowLabelMethod, LowLabelProblem
 from condiff.reproduce.baselines.method import Answers
 from condiff.reproduce.datasets import mnist
 from condiff.reproduce.pairs import Pair, paired
@@ -28,6 +25,8 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
+    from condiff.reproduce.baselines.lowlabels.field import FieldGraph
+    from condiff.reproduce.baselines.lowlabels.method import LowLabelMethod, LowLabelProblem
     from condiff.reproduce.rows import Row
     from condiff.reproduce.runs import Run
 
@@ -109,9 +108,13 @@ class LowLabels(Protocol):
             mnist.field_graph(features)
 
     def methods(self, case: Case, options: LowLabelsOptions) -> Mapping[str, LowLabelMethod]:
+        from condiff.reproduce.baselines.lowlabels import REGISTRY
+
         return REGISTRY.chosen(options.method, case.dataset, options.changes, case.condition)
 
     def problem(self, case: Case, seed: int, split: Split) -> LowLabelProblem:
+        from condiff.reproduce.baselines.lowlabels.method import LowLabelProblem
+
         points, graph, place = in_order(features_of(case))
         truth = mnist.images()[1]
         known = np.argsort(place[split.train])
@@ -178,6 +181,8 @@ def features_of(case: Case) -> mnist.Features:
 @lru_cache(maxsize=2)
 def in_order(features: mnist.Features) -> tuple[NDArray[np.float32], FieldGraph, NDArray[np.int64]]:
     """The points and their graph as methods see them, neighbours close together, and the place of every image."""
+    from condiff.reproduce.baselines.lowlabels.field import FieldGraph
+
     order, weights = mnist.order(features), mnist.field_graph(features)
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
@@ -195,6 +200,8 @@ def published(row: Row) -> float | None:
 
 def means_markdown(runs: Sequence[Run], features: mnist.Features) -> str:
     """One line per number of labels, one column per method: mean, standard deviation, and how many draws."""
+    from condiff.reproduce.baselines.lowlabels import REGISTRY
+
     found = [run for run in runs if run.condition["features"] == features]
     methods = [name for name in REGISTRY.methods if any(run.method == name for run in found)]
     lines = ["| labels per class | " + " | ".join(methods) + " |", "| ---: |" + " ---: |" * len(methods)]
