@@ -10,7 +10,7 @@ truth                           n d numbers, each compared with a sample of fixe
 neighbours                      n d C products, and n d v n / C differences within the visited cells
 weights, join, normalise        n k edges
 layer                           K n k edges of (8 + 4 c) bytes
-trace                           K n k edges, where a network is diffused
+trace                           K n k edges, where layers are carried over
 cells                           C^2 d products, by one worker
 pilot and others                fixed, by one worker
 ==============================  ========================================================================
