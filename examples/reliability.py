@@ -33,7 +33,7 @@ def reliability(confidence, right, bins=10):
 
 figure, panels = plt.subplots(1, 2, figsize=(8, 4), sharey=True, layout="constrained", dpi=150)
 for panel, title, calibration in ((panels[0], "raw outputs", None), (panels[1], "with temperature", "temperature")):
-    model = COINClassifier(graph="precomputed", weight_decay=0.05, epochs=200, calibration=calibration)
+    model = COINClassifier(base="residual", graph="precomputed", weight_decay=0.05, epochs=200, calibration=calibration)
     model.fit(words, labels, adjacency=citeseer.adjacency)
     probabilities = model.predict_proba(words)[hidden]
     right = probabilities.argmax(axis=1) == truth
