@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,8 @@ SECONDS_TO_ANSWER = 30
 _AHEAD = 4
 # Seconds between lines of progress.
 _BEAT = 5.0
+# Seconds without any worker after which none will come back.
+_PATIENCE = 60.0
 _alone = threading.Lock()
 _Report = Callable[[str], None]
 
@@ -152,7 +154,7 @@ class Crew:
 
         What a function returns is a small plain value. Workers do one item at a time, with all of their threads.
         """
-        from distributed import as_completed
+        from distributed import wait
 
         found = work.marks(stage)
         waiting = [item for item in items if item not in found]
@@ -170,11 +172,19 @@ class Crew:
                     for item in chosen
                 ]
 
-            running = as_completed(submit(ahead), loop=self.client.loop)
-            for done in running:
-                item, mark = done.result()
-                found[item] = mark
-                running.update(submit(1))
+            running, heard = submit(ahead), time.monotonic()
+            while running:
+                with suppress(TimeoutError):
+                    wait(running, timeout=_BEAT, return_when="FIRST_COMPLETED")
+                done = [future for future in running if future.done()]
+                for future in done:
+                    item, mark = future.result()
+                    found[item] = mark
+                if done or self.client.ncores():
+                    heard = time.monotonic()
+                elif time.monotonic() - heard > _PATIENCE:
+                    raise ClusterLostError(f"stage {stage!r}: no worker is left, nor has come back: {_kept(work)}")
+                running = [future for future in running if future not in done] + submit(len(done))
                 if time.monotonic() - told > _BEAT:
                     told = time.monotonic()
                     self.report(f"{stage}: {len(found)} of {len(items)}")
@@ -191,7 +201,6 @@ class Crew:
 
         from distributed import CancelledError, KilledWorker
 
-        kept = f"what is finished is kept in {work.folder}, and the same command continues there"
         try:
             yield
         except CondiffError:
@@ -199,17 +208,25 @@ class Crew:
         except KilledWorker as error:
             raise ClusterLostError(
                 f"stage {stage!r}: several workers died over the same part, most likely for want of memory "
-                f"({in_bytes(self.memory)} each): give them more, or choose smaller blocks; {kept}"
+                f"({in_bytes(self.memory)} each): give them more, or choose smaller blocks; {_kept(work)}"
             ) from error
         except MemoryError as error:
             raise ClusterLostError(
                 f"stage {stage!r} needs more memory than a worker has ({in_bytes(self.memory)}): give workers more, or "
-                f"choose smaller blocks; {kept}"
+                f"choose smaller blocks; {_kept(work)}"
             ) from error
         except (Cancelled, CancelledError, CommClosedError, TimeoutError) as error:
-            raise ClusterLostError(f"stage {stage!r}: the scheduler is gone ({reason(error)}): {kept}") from error
+            raise ClusterLostError(
+                f"stage {stage!r}: the scheduler is gone ({reason(error)}): {_kept(work)}"
+            ) from error
         except OSError as error:
-            raise WriteError(f"stage {stage!r}: a worker cannot read or write ({reason(error)}); {kept}") from error
+            raise WriteError(
+                f"stage {stage!r}: a worker cannot read or write ({reason(error)}); {_kept(work)}"
+            ) from error
+
+
+def _kept(work: Work) -> str:
+    return f"what is finished is kept in {work.folder}, and the same command continues there"
 
 
 def used(work: Work) -> list[Used]:

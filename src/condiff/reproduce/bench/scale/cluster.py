@@ -143,7 +143,7 @@ def _digest(answers: NDArray[np.int64]) -> str:
 
 @contextlib.contextmanager
 def _killer(client: Any, model: Path, wanted: bool) -> Iterator[list[str]]:
-    """End one worker after the first item of every stage; the names of these stages."""
+    """End one worker after the first item of every stage, all layers being one; the names of these stages."""
     killed: list[str] = []
     over = threading.Event()
 
@@ -151,7 +151,7 @@ def _killer(client: Any, model: Path, wanted: bool) -> Iterator[list[str]]:
         marks = model.with_name(f"{model.name}.work") / "marks"
         while not over.wait(0.05):
             with contextlib.suppress(OSError):  # the folder may be moved away, and a worker be between two lives
-                begun = sorted({mark.parent.name for mark in marks.glob("*/*.json")} - set(killed))
+                begun = sorted({mark.parent.name.partition("-")[0] for mark in marks.glob("*/*.json")} - set(killed))
                 workers = sorted(client.run(os.getpid, on_error="ignore").values()) if begun else []
                 if workers:
                     os.kill(workers[len(killed) % len(workers)], signal.SIGKILL)
