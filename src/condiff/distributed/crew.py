@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,8 +33,8 @@ SECONDS_TO_ANSWER = 30
 _AHEAD = 4
 # Seconds between lines of progress.
 _BEAT = 5.0
-# Seconds without any worker after which none will come back.
-_PATIENCE = 60.0
+# Seconds between looks at what is done; and those without any worker after which none will come back.
+_GLANCE, _PATIENCE = 0.02, 60.0
 _alone = threading.Lock()
 _Report = Callable[[str], None]
 
@@ -154,8 +154,6 @@ class Crew:
 
         What a function returns is a small plain value. Workers do one item at a time, with all of their threads.
         """
-        from distributed import wait
-
         found = work.marks(stage)
         waiting = [item for item in items if item not in found]
         if waiting:
@@ -172,18 +170,20 @@ class Crew:
                     for item in chosen
                 ]
 
-            running, heard = submit(ahead), time.monotonic()
+            running, heard, looked = submit(ahead), time.monotonic(), time.monotonic()
             while running:
-                with suppress(TimeoutError):
-                    wait(running, timeout=_BEAT, return_when="FIRST_COMPLETED")
                 done = [future for future in running if future.done()]
                 for future in done:
                     item, mark = future.result()
                     found[item] = mark
-                if done or self.client.ncores():
-                    heard = time.monotonic()
-                elif time.monotonic() - heard > _PATIENCE:
-                    raise ClusterLostError(f"stage {stage!r}: no worker is left, nor has come back: {_kept(work)}")
+                if not done:
+                    time.sleep(_GLANCE)
+                if time.monotonic() - looked > _BEAT:
+                    looked = time.monotonic()
+                    if self.client.ncores():
+                        heard = looked
+                    elif looked - heard > _PATIENCE:
+                        raise ClusterLostError(f"stage {stage!r}: no worker is left, nor has come back: {_kept(work)}")
                 running = [future for future in running if future not in done] + submit(len(done))
                 if time.monotonic() - told > _BEAT:
                     told = time.monotonic()
