@@ -31,5 +31,5 @@ def test_a_cluster_without_workers_is_told_and_what_is_finished_kept(
     monkeypatch.setattr(crew, "_BEAT", 0.0)
     monkeypatch.setattr(crew, "_PATIENCE", 0.1)
     workers = crew.Crew(_Deserted(), memory=10**9)
-    with pytest.raises(crew.ClusterLostError, match="no worker is left.*the same command continues there"):
+    with pytest.raises(crew.ClusterLostError, match=r"no worker is left.*the same command continues there"):
         workers.run(crew.Work(tmp_path), "encode", print, {0: ()})
