@@ -50,6 +50,8 @@ _FEWEST_TO_CHOOSE = 20
 # Standard errors by which a shorter diffusion must be better, or edges than columns: few labels are noisy judges. More
 # of them where labels are asked over and over.
 _CLEARLY, _EACH_TIME = 1.0, 3.0
+# Held-out labels that may be asked so, and the share of the variance of networks' answers that a diffusion must leave.
+_FEWEST_TO_ASK, _LEAST_LEFT = 30, 0.15
 
 
 # Why the network is taken for an encoder's vectors, of which the labels are then asked directly too.
@@ -303,8 +305,9 @@ class BaseCOIN(Reading):
                 nodes = items.nodes[item]
                 return item_losses(read(outputs[fold, nodes].astype(np.float64), fold, nodes), item)
 
-            if without:
-                chosen, at_folds = self._diffuse_as_far(without, chosen, losses if chooses else None)
+            asked = losses if len(item) >= _FEWEST_TO_ASK else None
+            chosen, at_nodes = self._diffuse_as_far(without or networks, chosen, asked)
+            at_folds = at_nodes if without else None
         elif without and len(without) * operator.n_nodes * n_outputs <= _MOST_KEPT:
             at_folds = self._outputs_of(list(without), operator)
         if at_folds is not None:
@@ -320,16 +323,17 @@ class BaseCOIN(Reading):
     def _diffuse_as_far(
         self, networks: Sequence[COIN], longest: Diffusion, losses: Callable[[Array], Array] | None
     ) -> tuple[Diffusion, Array]:
-        """Diffuse networks that learned on merged points over all nodes, as far as held-out labels bear it.
+        """Diffuse networks that learned on merged points over all nodes, as far as these bear it.
 
         Degrees of freedom say how far only where the merged points are like the others. Near duplicates are not: every
         handful of them is a degree of freedom of its own, and before these are gone the classes have long been mixed.
-        So the labels are asked on the way, whenever the layers have doubled.
+        So whenever the layers have doubled it is asked how much is left of what the networks say, and what the
+        held-out labels lose.
 
         Parameters
         ----------
         networks
-            One for each fold, fitted without it.
+            One for each fold, fitted without it; or some that were fitted on all labels.
         longest
             The diffusion that degrees of freedom allow.
         losses
@@ -341,12 +345,14 @@ class BaseCOIN(Reading):
         """
         operator = self._domain.graph.laplacian(torch.float32, torch.device(self.device))
         columns, done, stops = self._base_columns(networks), 0, [longest.layers]
-        while losses is not None and stops[-1] > 0:
+        while stops[-1] > 0:
             stops.append(stops[-1] // 2)
-        passed: list[Array] = []
+        least, passed = _LEAST_LEFT * _variance(columns), list[Array]()
         for layers in reversed(stops):
             with torch.no_grad():
                 further = self._diffusion(layers - done, float(longest.strength))(columns, operator)
+            if _variance(further) < least:
+                break
             outputs = _by_network(further, len(networks))
             if losses is not None:
                 lost = losses(outputs)
@@ -602,6 +608,10 @@ class BaseCOIN(Reading):
     def _outputs_of_rows(self, nodes: Nodes, X: Any) -> Array:
         """Outputs of the training rows; those that were left out of the graph are answered like new ones."""
         return self._at_nodes()[nodes.of_row] if (nodes.of_row >= 0).all() else self._answer(X)
+
+
+def _variance(columns: torch.Tensor) -> float:
+    return float(columns.var(dim=0).sum())
 
 
 def _by_network(columns: torch.Tensor, networks: int) -> Array:
