@@ -197,3 +197,22 @@ def test_what_was_measured_on_a_graph_serves_other_dimensions(monkeypatch: pytes
     assert len(products) == so_far  # nothing was measured again
     assert diffusion_time(graph, 5.0) == expected[2]
     assert len(products) > so_far
+
+
+@pytest.mark.parametrize("name", sorted(GRAPHS))
+@pytest.mark.parametrize("dimension", [3.0, 9.7])
+@pytest.mark.parametrize("n", [200, 600])
+def test_where_nodes_are_alike_a_robust_time_is_the_same(name: str, dimension: float, n: int) -> None:
+    graph = Graph.of(GRAPHS[name](n))
+    assert diffusion_time(graph, dimension, robust=True) == pytest.approx(diffusion_time(graph, dimension), rel=1e-5)
+
+
+def test_pockets_that_hang_on_by_a_thread_do_not_prolong_a_robust_time() -> None:
+    # Thirty pairs of nodes on a ring of 600, by threads of very different strengths, so that the trace never rests.
+    threads = sp.lil_array((600, 60))
+    threads[np.arange(0, 600, 20), np.arange(0, 60, 2)] = np.geomspace(1e-1, 1e-5, 30)
+    ring, pairs = cycle(600), sp.block_diag([complete(2)] * 30)
+    graph = Graph.of(sp.csr_array(sp.block_array([[ring, threads], [threads.T, pairs]])))
+    alone = diffusion_time(Graph.of(ring), 12.0)
+    assert diffusion_time(graph, 12.0) > 10 * alone
+    assert alone / 2 < diffusion_time(graph, 12.0, robust=True) < 4 * alone

@@ -144,38 +144,18 @@ def test_networks_on_many_points_learn_on_merged_ones(tmp_path: Path) -> None:
     np.testing.assert_allclose(load(tmp_path / "model").predict_proba(new), model.predict_proba(new), atol=1e-9)
 
 
-def _near_duplicates() -> tuple[Any, Any]:
-    """Points of three classes that touch, each in six copies that hardly differ."""
+@pytest.mark.usefixtures("many")
+def test_near_duplicates_do_not_make_the_diffusion_endless() -> None:
+    # Points of three classes that touch, each in six copies that hardly differ; some hang on the others by a thread.
     generator = np.random.default_rng(0)
     truth = np.repeat(np.arange(150) % 3, 6)
     centres = 2.5 * np.eye(3, 6)[np.arange(150) % 3] + generator.normal(size=(150, 6))
-    return np.repeat(centres, 6, axis=0) + 0.2 * generator.normal(size=(900, 6)), truth
-
-
-@pytest.mark.usefixtures("many")
-def test_near_duplicates_do_not_make_the_diffusion_endless() -> None:
-    points, truth = _near_duplicates()
+    points = np.repeat(centres, 6, axis=0) + 0.2 * generator.normal(size=(900, 6))
     labels = np.full(len(truth), -1)
-    labels[:18:6] = truth[:18:6]  # one label per class: none can be held out
+    labels[:18:6] = truth[:18:6]  # one label per class: none can be held out to say that it was too far
     model = COINClassifier(base="residual").fit(points, labels)
-    record = model.record_
-    allowed = model._longest_diffusion(Items(record.nodes, record.targets, record.weights), 3, model.graph_)
-    assert 0 < model.layers_ <= allowed.layers // 2
-    left = record.output.var(axis=0).sum() / record.base.var(axis=0).sum()
-    assert 0.15 < left < 0.9
-
-
-@pytest.mark.usefixtures("many")
-def test_held_out_labels_end_a_diffusion_that_mixes_classes(monkeypatch: pytest.MonkeyPatch) -> None:
-    points, truth = _near_duplicates()
-    labels = np.where(np.arange(len(truth)) % 24 == 0, truth, -1)
-    monkeypatch.setattr(base, "_LEAST_LEFT", 0.0)
-    monkeypatch.setattr(base, "SHORTER", ())  # on the merged points they are not asked
-    asked = COINClassifier(base="residual").fit(points, labels)
-    monkeypatch.setattr(base, "_FEWEST_TO_ASK", 1000)
-    endless = COINClassifier(base="residual").fit(points, labels)
-    assert asked.layers_ <= endless.layers_ // 2
-    assert (asked.transduction_ == truth).mean() > (endless.transduction_ == truth).mean() + 0.02
+    assert 10 < model.layers_ < 2500  # 5,000 by the trace alone, after which a third is right: as much as by chance
+    assert (model.transduction_ == truth).mean() > 0.55
 
 
 @pytest.mark.usefixtures("many")

@@ -47,11 +47,8 @@ _UNLIMITED_LAYERS = 10
 # given, for links of any kind may mix classes soon, and how soon only labels can say. 0 is the network alone.
 SHORTER, GIVEN_TIMES = (0.25, 0.0), (8.0, 4.0, 2.0, 0.0)
 _FEWEST_TO_CHOOSE = 20
-# Standard errors by which a shorter diffusion must be better, or edges than columns: few labels are noisy judges. More
-# of them where labels are asked over and over.
-_CLEARLY, _EACH_TIME = 1.0, 3.0
-# Held-out labels that may be asked so, and the share of the variance of networks' answers that a diffusion must leave.
-_FEWEST_TO_ASK, _LEAST_LEFT = 30, 0.15
+# Standard errors by which a shorter diffusion must be better, or edges than columns: few labels are noisy judges.
+_CLEARLY = 1.0
 
 
 # Why the network is taken for an encoder's vectors, of which the labels are then asked directly too.
@@ -141,7 +138,9 @@ class BaseCOIN(Reading):
         if self.layers != "auto":
             return self._diffusion(self.layers, limit if self.strength == "auto" else self.strength)
         classes = n_outputs if self._head == "softmax" else 1
-        time = diffusion_time(graph, self._graph_factor() * np.sqrt(classes * items.n_labelled))
+        # Among many points some hang on the others by next to nothing, near duplicates above all.
+        robust = self._domain.graph.n_nodes > MANY
+        time = diffusion_time(graph, self._graph_factor() * np.sqrt(classes * items.n_labelled), robust=robust)
         if self.strength != "auto":
             return self._diffusion(math.ceil(time / self.strength - 1e-9), self.strength)
         step = limit if SOLVERS[self.solver].limited else max(time, limit) / _UNLIMITED_LAYERS
@@ -295,72 +294,24 @@ class BaseCOIN(Reading):
                 HomophilyWarning,
                 stacklevel=6,
             )
-        at_folds: Array | None = None
         if points is not None:
             share = chosen.layers / longest.layers
             longest = self._longest_diffusion(items, n_outputs, self._domain.graph)
             chosen = self._diffusion(round(share * longest.layers), float(longest.strength))
-
-            def losses(outputs: Array) -> Array:
-                nodes = items.nodes[item]
-                return item_losses(read(outputs[fold, nodes].astype(np.float64), fold, nodes), item)
-
-            asked = losses if len(item) >= _FEWEST_TO_ASK else None
-            chosen, at_nodes = self._diffuse_as_far(without or networks, chosen, asked)
-            at_folds = at_nodes if without else None
-        elif without and len(without) * operator.n_nodes * n_outputs <= _MOST_KEPT:
-            at_folds = self._outputs_of(list(without), operator)
-        if at_folds is not None:
-            for each, outputs in enumerate(at_folds):
-                outputs[:] = read(outputs, np.full(len(outputs), each), np.arange(len(outputs)))
-            answers = answers if points is None else at_folds[fold, items.nodes[item]].astype(np.float64)
+            operator = self._domain.graph.laplacian(torch.float32, torch.device(self.device))
+            for network in (*without, *networks):
+                network.diffusion = chosen
         self.layers_, self.strength_ = chosen.layers, float(chosen.strength)
         self.diffusion_time_ = self.layers_ * self.strength_
         self.base_, self.readout_ = None, None
+        at_folds: Array | None = None
+        if without and (points is not None or len(without) * operator.n_nodes * n_outputs <= _MOST_KEPT):
+            at_folds = self._outputs_of(list(without), operator)
+            for each, outputs in enumerate(at_folds):
+                outputs[:] = read(outputs, np.full(len(outputs), each), np.arange(len(outputs)))
+            answers = answers if points is None else at_folds[fold, items.nodes[item]].astype(np.float64)
         self.networks_ = [Network.of(each.convection, classifies=self.classifies) for each in networks]
         return answers, at_folds
-
-    def _diffuse_as_far(
-        self, networks: Sequence[COIN], longest: Diffusion, losses: Callable[[Array], Array] | None
-    ) -> tuple[Diffusion, Array]:
-        """Diffuse networks that learned on merged points over all nodes, as far as these bear it.
-
-        Degrees of freedom say how far only where the merged points are like the others. Near duplicates are not: every
-        handful of them is a degree of freedom of its own, and before these are gone the classes have long been mixed.
-        So whenever the layers have doubled it is asked how much is left of what the networks say, and what the
-        held-out labels lose.
-
-        Parameters
-        ----------
-        networks
-            One for each fold, fitted without it; or some that were fitted on all labels.
-        longest
-            The diffusion that degrees of freedom allow.
-        losses
-            From outputs, (networks, nodes, outputs), to the loss of every held-out item; None where these are too few.
-
-        Returns
-        -------
-        The diffusion that was taken, and the outputs after it.
-        """
-        operator = self._domain.graph.laplacian(torch.float32, torch.device(self.device))
-        columns, done, stops = self._base_columns(networks), 0, [longest.layers]
-        while stops[-1] > 0:
-            stops.append(stops[-1] // 2)
-        least, passed = _LEAST_LEFT * _variance(columns), list[Array]()
-        for layers in reversed(stops):
-            with torch.no_grad():
-                further = self._diffusion(layers - done, float(longest.strength))(columns, operator)
-            if _variance(further) < least:
-                break
-            outputs = _by_network(further, len(networks))
-            if losses is not None:
-                lost = losses(outputs)
-                if any(_clear(lost - before, _EACH_TIME) for before in passed):
-                    break
-                passed.append(lost)
-            columns, done, kept = further, layers, outputs
-        return self._diffusion(done, float(longest.strength)), kept
 
     def _with_labels(
         self, items: Items, held_out: NDArray[np.bool_], n_outputs: int
@@ -562,20 +513,15 @@ class BaseCOIN(Reading):
         """What networks answer at the nodes of a graph, or at points of a smaller one: (networks, nodes, outputs)."""
         rows, features = self._domain.read(self._domain.points if points is None else points)
         with torch.no_grad():
-            if operator.n_nodes > MANY:
-                return _by_network(networks[0].diffusion(self._base_columns(networks), operator), len(networks))
-            inputs = torch.as_tensor(features.inputs(rows, np.float32), device=self.device)
-            return np.stack([network.eval()(inputs, operator).cpu().double().numpy() for network in networks])
-
-    def _base_columns(self, networks: Sequence[COIN]) -> torch.Tensor:
-        """What networks say at all nodes before the diffusion, side by side: (nodes, networks * outputs)."""
-        rows, features = self._domain.read(self._domain.points)
-        parts = []
-        with torch.no_grad():
+            if operator.n_nodes <= MANY:
+                inputs = torch.as_tensor(features.inputs(rows, np.float32), device=self.device)
+                return np.stack([network.eval()(inputs, operator).cpu().double().numpy() for network in networks])
+            parts = []
             for here in slices(rows.shape[0]):
                 inputs = torch.as_tensor(features.inputs(rows[here], np.float32), device=self.device)
                 parts.append(torch.cat([network.eval().base(inputs) for network in networks], dim=-1))
-        return torch.cat(parts)
+            columns = networks[0].diffusion(torch.cat(parts), operator)
+            return np.asarray(columns.unflatten(1, (len(networks), -1)).movedim(1, 0).cpu().numpy())
 
     def _diffuse(self) -> tuple[Array, Array]:
         """The mean output of the networks at all nodes, and what the diffusion makes of it."""
@@ -610,18 +556,9 @@ class BaseCOIN(Reading):
         return self._at_nodes()[nodes.of_row] if (nodes.of_row >= 0).all() else self._answer(X)
 
 
-def _variance(columns: torch.Tensor) -> float:
-    return float(columns.var(dim=0).sum())
-
-
-def _by_network(columns: torch.Tensor, networks: int) -> Array:
-    """Columns of several networks side by side as (networks, nodes, outputs)."""
-    return np.asarray(columns.unflatten(1, (networks, -1)).movedim(1, 0).cpu().numpy())
-
-
-def _clear(gains: Array, errors: float = _CLEARLY) -> bool:
-    """Whether held-out labels gain clearly: by more than so many standard errors."""
-    return bool(gains.mean() > errors * gains.std() / math.sqrt(len(gains)))
+def _clear(gains: Array) -> bool:
+    """Whether held-out labels gain clearly."""
+    return bool(gains.mean() > _CLEARLY * gains.std() / math.sqrt(len(gains)))
 
 
 def _print_epoch(epoch: int, loss: float) -> None:
