@@ -60,12 +60,12 @@ class ChosenCOIN(NodeMethod):
     Features may also know nothing of the classes: then the base may read the edges instead, a column for every node,
     averaged over neighbours and theirs.
 
-    Features as they are and averaged are tried with every time, the best of these with other weight decays, and edges
-    where they are clearly better; the time 0 is the base alone. Best is the least log loss of the validation nodes
-    after calibration. All that was tried is mixed by :func:`mixed`, because validation nodes are too few to pick one
-    setting safely; ``chosen`` is the one that counts most. What is given is not tried otherwise. ``layers`` and
-    ``strength`` ask for explicit layers on the paper's operator instead; one of them alone leaves the other to the
-    positivity limit of the graph and to the validation nodes.
+    Features as they are, averaged features, and edges where they are clearly better, are each tried with every time,
+    and with the best time with other weight decays; the time 0 is the base alone. Best is the least log loss of the
+    validation nodes after calibration. All that was tried is mixed by :func:`mixed`, because validation nodes are too
+    few to pick one setting safely; ``chosen`` is the one that counts most. What is given is not tried otherwise.
+    ``layers`` and ``strength`` ask for explicit layers on the paper's operator instead; one of them alone leaves the
+    other to the positivity limit of the graph and to the validation nodes.
 
     Parameters
     ----------
@@ -148,16 +148,19 @@ class ChosenCOIN(NodeMethod):
                 torch.manual_seed(seed)
                 outcome = train(_Network(problem, read, flow), problem, replace(self.training, weight_decay=decay))
                 chosen = {**flow.named, **read.named, "weight_decay": decay}
-                return _Trial.of(outcome, problem, flow, read, chosen)
+                return _Trial.of(outcome, problem, flow, chosen)
 
-            of_features = [read for read in inputs if not read.named["edges"]]
-            trials = [attempt(flow, read, decays[0]) for read in of_features for flow in flows]
+            def attempts(read: _Inputs, first: Sequence[_Trial] = ()) -> list[_Trial]:
+                """Every time, and then every weight decay with the best of them."""
+                found = [*first, *(attempt(flow, read, decays[0]) for flow in flows[len(first) :])]
+                best = _best(found)
+                return found + [attempt(best.flow, read, decay) for decay in decays[1:]]
+
+            trials = [trial for read in inputs if not read.named["edges"] for trial in attempts(read)]
             for read in (read for read in inputs if read.named["edges"]):
                 first = attempt(flows[0], read, decays[0])
                 if not trials or first.clearly_better(_best(trials)):
-                    trials += [first, *(attempt(flow, read, decays[0]) for flow in flows[1:])]
-            best = _best(trials)
-            trials += [attempt(best.flow, best.read, decay) for decay in decays[1:]]
+                    trials += attempts(read, [first])
             scores = mixed([trial.scores for trial in trials], problem, _TRUST)
         epochs = sum(trial.epochs for trial in trials)
         return Outcome(scores, epochs, time.perf_counter() - started, _best(trials).chosen)
@@ -174,7 +177,6 @@ class _Trial(NamedTuple):
     scores: Tensor
     epochs: int
     flow: _Flow
-    read: _Inputs
     chosen: dict[str, float]
 
     @property
@@ -188,13 +190,13 @@ class _Trial(NamedTuple):
         return bool(gains.mean() > _CLEARLY * gains.std() / math.sqrt(len(gains)))
 
     @classmethod
-    def of(cls, outcome: Outcome, problem: NodeProblem, flow: _Flow, read: _Inputs, chosen: dict[str, float]) -> _Trial:
+    def of(cls, outcome: Outcome, problem: NodeProblem, flow: _Flow, chosen: dict[str, float]) -> _Trial:
         """Judge answers by their log loss once they are calibrated: how flat a diffusion left them is no merit."""
         known = problem.validation
         answers, codes = outcome.scores[known].exp().double().numpy(), problem.labels[known].numpy()
         temperature = fit_temperature(answers, codes, np.ones(len(codes)))
         likely = apply_temperature(answers, temperature)[np.arange(len(codes)), codes]
-        return cls(-np.log(np.maximum(likely, 1e-12)), outcome.scores, outcome.epochs, flow, read, chosen)
+        return cls(-np.log(np.maximum(likely, 1e-12)), outcome.scores, outcome.epochs, flow, chosen)
 
 
 @dataclass(frozen=True, eq=False)
