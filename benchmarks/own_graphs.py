@@ -9,7 +9,8 @@ features that tell much, little or nothing. What ``condiff reproduce node GRAPH`
 like those of ``CHOSEN``, and on real ones at splits that no table has; ``UNSEEN`` was first run after that. Only by how
 much edges must be better than features to be read was raised, from two standard errors to three, when another shop lost
 half a point by it. That all averagings are tried with all times and mixed was settled on ``CHOSEN`` with two graphs of
-``LATER``, when figures of the version before on the other graphs were known; the last three came after. Every run is one line of runs.jsonl, and a command that was stopped goes on where it was.
+``LATER``, when figures of the version before on the other graphs were known; the last three came after. Every run is
+one line of runs.jsonl, and a command that was stopped goes on where it was.
 """
 
 from __future__ import annotations
