@@ -211,7 +211,8 @@ class _Flow:
 
 def _flows(problem: NodeProblem, diffusions: Sequence[Diffusion | float]) -> list[_Flow]:
     parts = problem.train, problem.validation
-    has_room = 4 * problem.n_nodes * sum(map(len, parts)) * len(diffusions) <= LARGEST_ROWS
+    # Twice what one diffusion may take: without its rows every epoch diffuses all nodes, which takes much longer.
+    has_room = 4 * problem.n_nodes * sum(map(len, parts)) * len(diffusions) <= 2 * LARGEST_ROWS
     if isinstance(diffusions[0], Diffusion):
         return [_explicit(problem, each, has_room) for each in diffusions if isinstance(each, Diffusion)]
     times = [each for each in diffusions if not isinstance(each, Diffusion)]
