@@ -4,8 +4,10 @@ import io
 import json
 import shutil
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
+import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,6 +17,8 @@ from tests.cli.conftest import Run, flower_rows, read_rows, species_of, write_ro
 
 from condiff import COINClassifier, COINRegressor, load
 from condiff.cli.fit import _doubted_line, _score_lines
+from condiff.readers.graph_file import read_graph
+from condiff.readers.npz_graph import save_npz_graph
 
 
 def test_it_says_what_it_did_and_writes_the_model(condiff: Run, flowers: Path) -> None:
@@ -521,6 +525,35 @@ def test_a_folder_with_nodes_and_edges(condiff: Run, club: Path) -> None:
     model = load(club / "model")
     sides = pd.read_csv(club / "truth.csv")["side"]
     assert (model.transduction_ == sides).mean() > 0.85
+
+
+@pytest.mark.parametrize("kind", ["npz", "graphml", "json"])
+def test_a_graph_in_one_file(condiff: Run, club: Path, kind: str) -> None:
+    """Its nodes are the rows, its edges are not left out, and it is answered as its folder is."""
+    folder = read_graph(club)
+    folder = replace(folder, features=folder.features[:, :0])
+    file = club / f"club.{kind}"
+    if kind == "npz":
+        save_npz_graph(folder, file)
+    else:
+        graph = nx.from_scipy_sparse_array(folder.adjacency)
+        for node, label in enumerate(folder.labels.tolist()):
+            if label >= 0:
+                graph.nodes[node]["label"] = folder.class_names[label]
+        if kind == "json":
+            file.write_text(json.dumps(nx.node_link_data(graph)))
+        else:
+            nx.write_graphml(graph, file)
+    result = condiff("fit", file, "--out", club / "model")
+    assert (result.code, result.err) == (0, "")
+    assert "34 points, 78 edges" in result.out
+    found = load(club / "model").transduction_
+    names = folder.class_names if kind != "npz" else tuple(map(str, range(folder.n_classes)))
+    truth = [names[folder.class_names.index(side)] for side in pd.read_csv(club / "truth.csv")["side"]]
+    assert np.mean([str(each) == side for each, side in zip(found, truth, strict=True)]) > 0.85
+    answered = condiff("predict", club / "model", file, "--out", club / "answers.csv")
+    assert answered.code == 0 and "34 rows" in answered.out
+    condiff("fit", file, "--target", "side", "--out", club / "m").assert_failed("has no target column 'side'")
 
 
 @pytest.mark.parametrize("features", [True, False])

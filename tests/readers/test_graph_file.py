@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from safetensors.numpy import save_file
 
 import condiff
 from condiff.errors import InvalidFileError, InvalidInputError
-from condiff.readers.graph_file import read_graph, read_links
+from condiff.readers.graph_file import holds_graph, read_graph, read_links
 
 # A path of three nodes: 0 - 1 - 2, with one weight of 2.
 PATH = np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 2.0], [0.0, 2.0, 0.0]])
@@ -136,10 +137,67 @@ def test_graphml_has_names_features_and_classes(tmp_path: Path) -> None:
     assert [found.class_names[code] if code >= 0 else "" for code in found.labels] == ["red", "blue", ""]
 
 
+@pytest.mark.parametrize("form", [sp.csr_matrix, sp.csc_array, sp.coo_matrix])
+def test_a_matrix_that_scipy_saved(tmp_path: Path, form: Any) -> None:
+    sp.save_npz(tmp_path / "graph.npz", form(np.triu(PATH)))
+    np.testing.assert_array_equal(read_graph(tmp_path / "graph.npz").adjacency.toarray(), PATH)
+    sp.save_npz(tmp_path / "flat.npz", form(PATH[:2]))
+    with pytest.raises(InvalidFileError, match=r"an adjacency is square|3 ascending offsets"):
+        read_graph(tmp_path / "flat.npz")
+
+
+def test_gml_names_nodes_by_their_labels(tmp_path: Path) -> None:
+    text = (
+        'Creator "someone"\ngraph [\n'
+        '  node [ id 7 label "a" value "red" height 1.5 ]\n  node [ id 8 label "b" value "blue" height 2 ]\n'
+        '  node [ id 9 label "c" ]\n  edge [ source 7 target 8 ]\n  edge [ source 8 target 9 weight 2 ]\n]\n'
+    )
+    (tmp_path / "graph").write_text(text)
+    found = read_graph(tmp_path / "graph")
+    np.testing.assert_array_equal(found.adjacency.toarray(), PATH)
+    np.testing.assert_array_equal(found.features.toarray().ravel(), [1.5, 2, 0])
+    assert (found.node_names, found.class_names) == (("a", "b", "c"), ("blue", "red"))
+    assert found.labels.tolist() == [1, 0, -1]
+
+
+@pytest.mark.parametrize("links", ["links", "edges"])
+def test_json_of_nodes_and_links(tmp_path: Path, links: str) -> None:
+    graph = nx.Graph([("a", "b", {"weight": 1.0}), ("b", "c", {"weight": 2.0})])
+    for node, kind, values in zip("abc", ("red", "blue", None), FEATURES.tolist(), strict=True):
+        graph.nodes[node].update({"class": kind, "vector": values})
+    (tmp_path / "graph").write_text(json.dumps(nx.node_link_data(graph, edges=links)))
+    found = read_graph(tmp_path / "graph", needs_features=True)
+    np.testing.assert_array_equal(found.adjacency.toarray(), PATH)
+    np.testing.assert_array_equal(found.features.toarray(), FEATURES)
+    assert found.node_names == ("a", "b", "c")
+    assert found.labels.tolist() == [1, 0, -1]
+
+
+def test_json_of_neighbours(tmp_path: Path) -> None:
+    content = {"features": FEATURES.tolist(), "labels": LABELS.tolist(), "links": [[1], [0, 2], [1]]}
+    (tmp_path / "data.json").write_text(json.dumps(content))
+    found = read_graph(tmp_path / "data.json", needs_features=True)
+    np.testing.assert_array_equal(found.adjacency.toarray(), PATH > 0)
+    np.testing.assert_array_equal(found.features.toarray(), FEATURES)
+    np.testing.assert_array_equal(found.labels, LABELS)
+
+
+def test_which_files_are_graphs_and_nothing_else(tmp_path: Path) -> None:
+    np.savez(tmp_path / "graph.npz", **LAYOUTS["edges"])
+    np.savez(tmp_path / "rows.npz", X=FEATURES, edges=LABELS)
+    nx.write_graphml(nx.path_graph(3), tmp_path / "graph.graphml")
+    (tmp_path / "graph.json").write_text('{"nodes": [], "links": []}')
+    (tmp_path / "columns.json").write_text('{"height": [1, 2], "kind": ["a", "b"]}')
+    (tmp_path / "edges.csv").write_text("source,target\na,b\n")
+    files = sorted(path.name for path in tmp_path.iterdir() if holds_graph(path))
+    assert files == ["graph.graphml", "graph.json", "graph.npz"]
+
+
 @pytest.mark.parametrize(
     "text",
     [
         "a b 1\nb c 2\n",
+        "a b {}\nb c {'weight': 2.0, 'kind': 'x y'}\n",
         "# a comment\na,b,1\nb,c,2\nc,b,1.5\n",
         "source;target;weight\na;b;1\nb;c;2\n",
         "from\tto\na\tb\t1\nb\tc\t2\n",
@@ -170,6 +228,12 @@ def damaged_zip() -> bytes:
         (b"a b c d\n", "line 1 is no list of edges"),
         (b"a b -1\n", "not negative"),
         (b"a b x\n", "the weight is 'x'"),
+        (b"a b {x}}\n", "the weight is '{x}}'"),
+        (b"graph [ node [ id 1 ", "not a readable GML file"),
+        (b'{"nodes": [{"id": 1}], "links": [{"source": 1, "target": 2}]}', "not a readable graph"),
+        (b'{"nodes": [{"id": 1}, {"id": 1}], "links": []}', "two nodes of one id"),
+        (b'{"nodes": 3}', "not a readable graph"),
+        (b'{"links": [[1], [5]], "labels": [0, 1]}', "must be in 0 .. 1, but reach from 0 to 5"),
         (b"", "is no list of edges"),
         (b"\x00\x01binary", "is no graph that can be read"),
         (b"%%MatrixMarket matrix coordinate real general\n2 3 1\n1 1 1\n", "an adjacency is square"),
@@ -216,6 +280,14 @@ def test_links_between_rows_of_a_table(tmp_path: Path) -> None:
         np.testing.assert_array_equal(read_links(tmp_path / name, index, "the table").toarray(), turned)
     scipy.io.mmwrite(tmp_path / "graph.mtx", sp.coo_array(PATH))
     np.testing.assert_array_equal(read_links(tmp_path / "graph.mtx", index, "the table").toarray(), PATH)
+    one_line = "<graphml><graph>" + "".join(f'<node id="{name}"/>' for name in "abc")
+    one_line += '<edge source="a" target="b"/><edge source="b" target="c"/></graph></graphml>'
+    (tmp_path / "graph.graphml").write_text(one_line)
+    (tmp_path / "club").mkdir()
+    (tmp_path / "club" / "nodes.csv").write_text("id,label\nc,\na,x\nb,y\n")
+    (tmp_path / "club" / "edges.csv").write_text("source,target\na,b\nb,c\n")
+    for name in ("graph.graphml", "club"):
+        np.testing.assert_array_equal(read_links(tmp_path / name, index, "the table").toarray(), turned > 0)
     with pytest.raises(InvalidInputError, match="3 nodes without names, but there are 2 rows"):
         read_links(tmp_path / "graph.mtx", {"a": 0, "b": 1}, "the table")
     with pytest.raises(InvalidFileError, match="no node 'c' in the table"):

@@ -23,6 +23,7 @@ from condiff.cli.inputs import (
     check_model_folder,
     choice_or_shares,
     half_width,
+    is_graph,
     is_shared,
     open_data,
 )
@@ -170,7 +171,7 @@ def command(
         _fit_shared(data, target, out, task, unlabelled or (), reading.columns, given, (cluster, workers, force, json))
         return
     if target is None and not soft:
-        if not data.is_dir():
+        if not is_graph(data):
             raise InvalidInputError("--target is missing: name the column to learn")
         target = "label"
     table, edge_file = open_data(data, edges)

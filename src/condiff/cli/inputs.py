@@ -15,15 +15,22 @@ import numpy as np
 
 from condiff.errors import InvalidFileError, InvalidInputError
 from condiff.files import read_json
+from condiff.readers.cells import TEXT
+from condiff.readers.columns import Column, ColumnDict
+from condiff.readers.graph_file import holds_graph, read_graph
 from condiff.readers.tables import Table, image_table, read_table
 
 DATA_HELP = (
-    "A table: CSV, TSV or text (also .gz, .zip), JSON, XLSX, Parquet, Feather, NPZ or NPY; or a folder with nodes.csv "
-    "and edges.csv; or a folder of images; or a folder of Parquet files, which workers of a Dask cluster share."
+    "A table: CSV, TSV or text (also .gz, .zip), JSON, XLSX, Parquet, Feather, NPZ or NPY; or a graph: a folder with "
+    "nodes.csv and edges.csv, or a file (NPZ, GraphML, tensors) whose nodes have features and a label; or a folder of "
+    "images; or a folder of Parquet files, which workers of a Dask cluster share."
 )
 CLUSTER_HELP = "Address of a Dask scheduler, for a folder of Parquet files; processes of this machine by default."
 WORKERS_HELP = "Without --cluster: how many processes share a folder of Parquet files; one per core by default."
-EDGES_HELP = "Edges between the rows: a CSV file with the columns source, target and perhaps weight; they name ids."
+EDGES_HELP = (
+    "Edges between the rows: a CSV file with the columns source, target and perhaps weight, which name ids; or any "
+    "other graph file."
+)
 #: The share of true values that an interval of a regression is to hold.
 COVERAGE = 0.9
 _FEWEST_RESIDUALS = 10
@@ -40,11 +47,14 @@ def check_model_folder(out: Path, force: bool) -> None:
 
 
 def open_data(data: Path, edges: Path | None) -> tuple[Table, Path | None]:
-    """The table and the file of its edges, if there is one: ``edges``, or that of a graph's folder.
+    """The table and the file of its edges, if there is one: ``edges``, or that of a graph's folder or file.
 
-    A folder of images is a table of their names.
+    A folder of images is a table of their names. The nodes of a graph in one file are a table of their features with
+    the columns ``id`` and, where they have one, ``label``.
     """
     if not data.is_dir():
+        if holds_graph(data):
+            return graph_table(data), edges or data
         return read_table(data), edges
     if not any((data / name).is_file() for name in ("nodes.csv", "edges.csv")):
         try:
@@ -57,6 +67,23 @@ def open_data(data: Path, edges: Path | None) -> tuple[Table, Path | None]:
         if not (data / name).is_file():
             raise InvalidFileError(f"{data} has no {name}: a graph's folder holds nodes.csv and edges.csv")
     return read_table(data / "nodes.csv"), edges or data / "edges.csv"
+
+
+def is_graph(data: Path) -> bool:
+    """Whether the data is a graph, whose nodes are labelled in the column ``label``."""
+    return data.is_dir() or holds_graph(data)
+
+
+def graph_table(path: Path) -> Table:
+    """The nodes of a graph's file."""
+    graph = read_graph(path)
+    names = graph.node_names or tuple(map(str, range(graph.n_nodes)))
+    columns = {"id": Column("id", "text", np.array(names, dtype=TEXT))}
+    if graph.labelled.size:
+        called = [*(graph.class_names or map(str, range(graph.n_classes))), ""]
+        columns["label"] = Column("label", "text", np.array([called[code] for code in graph.labels], dtype=TEXT))
+    matrix = graph.features if graph.n_features else None
+    return Table(path, ColumnDict(columns, graph.n_nodes, str(path)), matrix)
 
 
 def is_shared(data: Path, cluster: str | None, workers: int | None) -> bool:

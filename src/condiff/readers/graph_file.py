@@ -1,12 +1,14 @@
-"""A user's graph, by what its file holds: NPZ, Matrix Market, GraphML, tensors, a list of edges, or a folder of CSV."""
+"""A user's graph, by what its file holds: NPZ, Matrix Market, GraphML, GML, JSON, tensors, edges, or a folder."""
 
 from __future__ import annotations
 
+import ast
 import io
 import itertools
+import re
 import warnings
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +17,22 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from condiff.errors import InvalidFileError, InvalidInputError
-from condiff.files import check_room, refusing
+from condiff.files import check_room, read_json, refusing
 from condiff.readers.cells import as_number
 from condiff.readers.graph_folder import classes_of, load_graph_folder, read_edges
 from condiff.readers.node import NodeDataset, undirected
-from condiff.readers.npz_graph import graph_of_arrays, load_npz_graph
+from condiff.readers.npz_graph import graph_of_arrays, has_edges, load_npz_graph
 
 #: What can be read, for messages.
 KINDS = (
-    "an .npz file, a Matrix Market (.mtx) or GraphML file, tensors (.pt, .safetensors), a list of edges, or a folder "
-    "with nodes.csv and edges.csv"
+    "an .npz file, a Matrix Market (.mtx), GraphML, GML or JSON file, tensors (.pt, .safetensors), a list of edges, or "
+    "a folder with nodes.csv and edges.csv"
 )
 _COMMENTS = ("#", "%", "//")
 _LABELS = ("label", "class", "target", "y")
+# In GML a node's label is its name, and "value" the usual place of its class.
+_GML_LABELS = (*_LABELS[1:], "value")
+_START = 4096
 
 
 def read_graph(path: Path | str, *, needs_features: bool = False) -> NodeDataset:
@@ -50,27 +55,57 @@ def read_graph(path: Path | str, *, needs_features: bool = False) -> NodeDataset
         return load_graph_folder(path, needs_features=needs_features)
     if not path.is_file():
         raise InvalidFileError(f"{path}: no such file; give {KINDS}")
-    with path.open("rb") as stream:
-        start = stream.read(4096)
-    text = start.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
-    if zipfile.is_zipfile(path) or path.suffix.lower() == ".npz":
-        tensors = zipfile.is_zipfile(path) and _has_tensors(path)
-        found = _tensors(path, needs_features) if tensors else load_npz_graph(path, needs_features=needs_features)
-    elif text.startswith(b"%%matrixmarket"):
-        found = _matrix_market(path)
-    elif text.startswith((b"<?xml", b"<graphml")):
-        found = _graphml(path)
-    elif start[8:9] == b"{":
-        found = _safetensors(path, needs_features)
-    elif b"\0" in start:
+    kind = kind_of(path)
+    if kind is None:
         raise InvalidFileError(f"{path} is no graph that can be read: give {KINDS}")
+    if kind == "npz":
+        found = load_npz_graph(path, needs_features=needs_features)
+    elif kind in ("torch", "safetensors"):
+        found = (_tensors if kind == "torch" else _safetensors)(path, needs_features)
     else:
-        found = _edge_list(path)
+        readers = {"mtx": _matrix_market, "graphml": _graphml, "gml": _gml, "json": _json, "edges": _edge_list}
+        found = readers[kind](path)
     if needs_features and not found.n_features:
         raise InvalidFileError(
             f"{path} has a graph without features: give a folder with nodes.csv and edges.csv instead"
         )
     return found
+
+
+def kind_of(path: Path) -> str | None:
+    """Which kind of graph a file looks like by how it begins, "edges" for any other text; None for none."""
+    with path.open("rb") as stream:
+        start = stream.read(_START)
+    text = start.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if zipfile.is_zipfile(path):
+        return "torch" if _has_tensors(path) else "npz"
+    if path.suffix.lower() == ".npz":
+        return "npz"
+    if text.startswith(b"%%matrixmarket"):
+        return "mtx"
+    if text.startswith((b"<?xml", b"<graphml")):
+        return "graphml"
+    if start[8:9] == b"{" and b"\0" in start[:8]:  # the length of a header, then the header
+        return "safetensors"
+    if b"\0" in start:
+        return None
+    if text.startswith(b"{"):
+        return "json"
+    if re.match(rb"(creator\s[^\n]*\n|version\s[^\n]*\n|comment\s[^\n]*\n|#[^\n]*\n|\s)*graph\s*\[", text):
+        return "gml"
+    return "edges"
+
+
+def holds_graph(path: Path) -> bool:
+    """Whether a file is a graph and nothing else: a list of edges is also a table, and a table may be NPZ or JSON."""
+    kind = kind_of(path) if path.is_file() else None
+    if kind == "npz":
+        return zipfile.is_zipfile(path) and has_edges(path)
+    if kind == "json":
+        with path.open("rb") as stream:
+            start = stream.read(_START)
+        return path.suffix.lower() == ".json" and re.search(rb'"(nodes|links|edges)"\s*:\s*\[', start) is not None
+    return kind not in (None, "edges")
 
 
 def _has_tensors(path: Path) -> bool:
@@ -141,13 +176,42 @@ def _graphml(path: Path) -> NodeDataset:
         raise InvalidFileError(f"{path} defines entities of its own, which a graph does not need: take them out")
     with refusing(path, "a readable GraphML file", "write it again with networkx.write_graphml"):
         graph = nx.read_graphml(io.BytesIO(content))
-        names = tuple(str(node) for node in graph)
+    return _of_networkx(path, graph, _LABELS)
+
+
+def _gml(path: Path) -> NodeDataset:
+    """Nodes are named by their labels, where all have one."""
+    import networkx as nx
+
+    with refusing(path, "a readable GML file", "write it again with networkx.write_gml"):
+        check_room(path, 100 * path.stat().st_size, "save it as .npz")
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        graph = nx.parse_gml(lines, label="id")
+        labels = [graph.nodes[node].pop("label", None) for node in graph]
+        if None not in labels and len(set(map(str, labels))) == len(labels):
+            graph = nx.relabel_nodes(graph, dict(zip(graph, map(str, labels), strict=True)))
+    return _of_networkx(path, graph, _GML_LABELS)
+
+
+def _of_networkx(path: Path, graph: Any, labels: tuple[str, ...]) -> NodeDataset:
+    with refusing(path, "a readable graph", "write it again with networkx"):
         place = {node: number for number, node in enumerate(graph)}
         ends = [(place[a], place[b], float(weight)) for a, b, weight in graph.edges(data="weight", default=1.0)]
         attributes = [dict(graph.nodes[node]) for node in graph]
-    found = _plain(path, _weighted(ends, len(names)), names)
+    return _of_attributes(path, [str(node) for node in graph], ends, attributes, labels)
+
+
+def _of_attributes(
+    path: Path,
+    names: Sequence[str],
+    ends: list[tuple[int, int, float]],
+    attributes: Sequence[Mapping[str, Any]],
+    labels: tuple[str, ...],
+) -> NodeDataset:
+    """Numeric attributes are features, and the first that is called one of ``labels`` is the class."""
+    found = _plain(path, _weighted(ends, len(names)), tuple(names))
     keys = list(dict.fromkeys(itertools.chain.from_iterable(attributes)))
-    label = next((key for key in keys if key.lower() in _LABELS), None)
+    label = next((key for key in keys if key.lower() in labels), None)
     columns = [
         key
         for key in keys
@@ -155,8 +219,33 @@ def _graphml(path: Path) -> NodeDataset:
         and all(isinstance(row.get(key, 0), int | float) and np.isfinite(row.get(key, 0)) for row in attributes)
     ]
     features = np.array([[float(row.get(key, 0)) for key in columns] for row in attributes]).reshape(len(names), -1)
-    codes, classes = classes_of(["" if label is None else str(row.get(label, "")) for row in attributes])
-    return NodeDataset(path.stem, found.adjacency, sp.csr_array(features), codes, classes, names)
+    classes = ["" if label is None or row.get(label) is None else str(row[label]) for row in attributes]
+    return NodeDataset(path.stem, found.adjacency, sp.csr_array(features), *classes_of(classes), tuple(names))
+
+
+def _json(path: Path) -> NodeDataset:
+    """Nodes and the links between them, as networkx and D3 have them; or features, labels and lists of neighbours."""
+    remedy = "give nodes and links, as networkx.node_link_data does"
+    content = read_json(path, remedy)
+    with refusing(path, "a readable graph", remedy):
+        links = content["links"] if "links" in content else content["edges"]
+        if "nodes" not in content:
+            pairs = [[node, other] for node, others in enumerate(links) for other in others]
+            known = {key: np.array(content[key]) for key in ("features", "labels") if key in content}
+            arrays = {"edges": np.array(pairs, dtype=np.int64).reshape(-1, 2), **known}
+            return graph_of_arrays(path, arrays, needs_features=False)
+        nodes = [dict(node) for node in content["nodes"]]
+        names = [str(node.pop("id", number)) for number, node in enumerate(nodes)]
+        place = {name: number for number, name in enumerate(names)}
+        if len(place) < len(names):
+            raise InvalidFileError(f"{path} has two nodes of one id: give every node its own")
+        ends = [
+            (place[str(link["source"])], place[str(link["target"])], float(link.get("weight", 1.0))) for link in links
+        ]
+        for node in nodes:  # a list of numbers is as many features
+            for key in [key for key, value in node.items() if isinstance(value, list)]:
+                node |= {f"{key}_{number}": value for number, value in enumerate(node.pop(key))}
+        return _of_attributes(path, names, ends, nodes, _LABELS)
 
 
 def _weighted(ends: list[tuple[int, int, float]], n_nodes: int) -> sp.csr_array:
@@ -219,7 +308,8 @@ def _edge_list(path: Path) -> NodeDataset:
     rows: list[tuple[int, list[str]]] = []
     for number, line in enumerate(lines, 1):
         if line.strip() and not line.lstrip().startswith(_COMMENTS):
-            rows.append((number, line.replace(",", " ").replace(";", " ").split()))
+            plain, given = _without_attributes(line)
+            rows.append((number, plain.replace(",", " ").replace(";", " ").split() + given))
     if rows and [cell.lower() for cell in rows[0][1][:2]] in (["source", "target"], ["from", "to"], ["src", "dst"]):
         rows = rows[1:]
     wrong = next((number for number, row in rows if len(row) not in (2, 3)), None)
@@ -243,6 +333,19 @@ def _edge_list(path: Path) -> NodeDataset:
     return _plain(path, _weighted([(place[a], place[b], w) for a, b, w in ends], len(names)), tuple(names))
 
 
+def _without_attributes(line: str) -> tuple[str, list[str]]:
+    """A line without the attributes that networkx.write_edgelist puts at its end, and the weight among them."""
+    start = line.find("{")
+    if start < 0 or not line.rstrip().endswith("}"):
+        return line, []
+    try:
+        attributes = ast.literal_eval(line[start:].strip())
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return line, []
+    weight = attributes.get("weight") if isinstance(attributes, dict) else None
+    return line[:start], [] if weight is None else [str(weight)]
+
+
 def read_links(path: Path, index: Mapping[str, int], nodes: str) -> sp.csr_array:
     """Symmetric weights between nodes of known names, from a list of edges with a header or any graph file.
 
@@ -256,12 +359,13 @@ def read_links(path: Path, index: Mapping[str, int], nodes: str) -> sp.csr_array
     nodes
         What a message calls the file of the nodes.
     """
-    if not path.is_file():
-        raise InvalidFileError(f"{path} does not exist, or is not a file: name a CSV file of edges")
-    with path.open("rb") as stream:
-        header = stream.readline(4096).lower()
-    if b"source" in header and b"target" in header:
-        return read_edges(path, index, nodes)
+    if not path.exists():
+        raise InvalidFileError(f"{path} does not exist: name a CSV file of edges, or another graph")
+    if path.is_file() and not holds_graph(path):
+        with path.open("rb") as stream:
+            header = stream.readline(_START).lower()
+        if b"source" in header and b"target" in header:
+            return read_edges(path, index, nodes)
     graph = read_graph(path)
     if not graph.node_names:
         if graph.n_nodes != len(index):

@@ -2,7 +2,8 @@
 
 ========== =======================================================================================================
 adjacency  CSR parts ``adj_data adj_indices adj_indptr adj_shape`` (or ``adj_matrix.data`` ...), a square
-           ``adj_matrix``, or a list of ``edges`` or ``edge_index`` with perhaps ``edge_weight``
+           ``adj_matrix``, or a list of ``edges`` or ``edge_index`` with perhaps ``edge_weight``; also a matrix that
+           ``scipy.sparse.save_npz`` wrote
 features   CSR parts ``attr_data`` ... (or ``node_attr.data`` ...), or dense: ``attr_matrix``, ``node_attr``,
            ``node_features``, ``features``, ``x``
 labels     ``labels``, ``node_label``, ``node_labels``, ``label``, ``y``; may be left out
@@ -30,7 +31,10 @@ from condiff.readers.node import NodeDataset, undirected
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_ADJACENCY = ("adj_", "adj_matrix.", "adj_matrix_", "adjacency.", "adjacency_")
+# Without a prefix they are scipy's own, by rows or by columns: both are the same graph once it has no direction.
+_ADJACENCY = ("adj_", "adj_matrix.", "adj_matrix_", "adjacency.", "adjacency_", "")
+_COORDINATES = {"row", "col", "data", "shape"}
+_DENSE, _PAIRS = ("adj_matrix", "adjacency", "adj"), ("edges", "edge_index")
 _ATTRIBUTES = ("attr_", "attr_matrix.", "attr_matrix_", "node_attr.", "node_attr_", "node_features.", "features.")
 # Of a graph with fewer nodes than this: a class takes room whether it has members or not.
 _MOST_CLASSES = 1000
@@ -55,6 +59,14 @@ def load_npz_graph(path: Path | str, *, needs_features: bool = True) -> NodeData
         )
     with NpzArrays(path, "save it anew with save_npz_graph") as archive:
         return graph_of_arrays(path, archive, needs_features=needs_features)
+
+
+def has_edges(path: Path) -> bool:
+    """Whether an ``.npz`` file holds a graph, by the names of its arrays; one with rows ``X`` is a table."""
+    with NpzArrays(path) as archive:
+        keys = archive.keys()
+        parts = any({f"{prefix}data", f"{prefix}indptr"} <= keys for prefix in _ADJACENCY) or keys >= _COORDINATES
+        return not {"X", "X_data"} & keys and (parts or bool({*_DENSE, *_PAIRS} & keys))
 
 
 def graph_of_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], *, needs_features: bool) -> NodeDataset:
@@ -93,8 +105,10 @@ def save_npz_graph(dataset: NodeDataset, path: Path | str) -> None:
 
 def _adjacency(parts: _Parts, known: list[int]) -> sp.csr_array:
     """The adjacency, with as many nodes as ``known`` says where a list of edges does not."""
-    prefix = parts.first(f"{prefix}data" for prefix in _ADJACENCY)
-    dense, pairs = parts.first(("adj_matrix", "adjacency", "adj")), parts.first(("edges", "edge_index"))
+    prefix = parts.first(f"{prefix}data" for prefix in _ADJACENCY if f"{prefix}indptr" in parts.archive)
+    dense, pairs = parts.first(_DENSE), parts.first(_PAIRS)
+    if prefix is None and parts.archive.keys() >= _COORDINATES:
+        return _of_coordinates(parts)
     if prefix is not None or (dense is None and pairs is None):
         key = (prefix or "adj_data").removesuffix("data")
         found, shape = parts.csr(key), f"{key}shape"
@@ -111,6 +125,14 @@ def _adjacency(parts: _Parts, known: list[int]) -> sp.csr_array:
     return found
 
 
+def _of_coordinates(parts: _Parts) -> sp.csr_array:
+    size = parts.integers("shape")
+    if size.size != 2 or size[0] != size[1]:
+        parts.fail("shape", f"is {tuple(size.tolist())}, but an adjacency is square")
+    ends = np.stack([parts.integers("row"), parts.integers("col")], axis=1)
+    return _weighted(parts, "row and col", ends, "data", parts.numbers("data"), int(size[0]))
+
+
 def _of_edges(parts: _Parts, key: str, known: list[int]) -> sp.csr_array:
     pairs = parts.integers(key, dimensions=2)
     # Two edges are two by two either way; edge_index is known to have a row for each end.
@@ -120,9 +142,16 @@ def _of_edges(parts: _Parts, key: str, known: list[int]) -> sp.csr_array:
         parts.fail(key, f"has the shape {pairs.shape}, but an edge has two ends")
     weight = parts.first(("edge_weight", "edge_weights"))
     weights = np.ones(len(pairs)) if weight is None else parts.numbers(weight)
-    if len(weights) != len(pairs) or weights.min(initial=0.0) < 0:
-        parts.fail(str(weight), f"must have a weight of zero or more for each of {len(pairs)} edges")
     n_nodes = known[0] if known else int(pairs.max(initial=-1)) + 1
+    return _weighted(parts, key, pairs, str(weight), weights, n_nodes)
+
+
+def _weighted(
+    parts: _Parts, key: str, pairs: NDArray[np.int64], weight: str, weights: NDArray[np.float64], n_nodes: int
+) -> sp.csr_array:
+    """The matrix of a list of edges."""
+    if len(weights) != len(pairs) or weights.min(initial=0.0) < 0:
+        parts.fail(weight, f"must have a weight of zero or more for each of {len(pairs)} edges")
     if pairs.size and not 0 <= pairs.min() <= pairs.max() < n_nodes:
         parts.fail(key, f"must be in 0 .. {n_nodes - 1}, but reach from {pairs.min()} to {pairs.max()}")
     check_room(f"{parts.path}: {key}", 8 * n_nodes, "correct it")

@@ -12,7 +12,7 @@ import numpy as np
 from condiff.errors import InvalidInputError
 from condiff.reproduce.baselines.override import with_settings
 from condiff.reproduce.metrics import METRICS, metric
-from condiff.reproduce.protocol import Job, Protocol
+from condiff.reproduce.protocol import Job
 from condiff.reproduce.protocols import protocol
 from condiff.reproduce.provenance import processor
 from condiff.reproduce.runs import Condition, Run
@@ -124,10 +124,8 @@ def draw_stored(store: Store, number: int, seed: int = 0) -> tuple[list[Job], in
     groups: dict[tuple[str, str, Condition], list[Run]] = {}
     for run in (known[place] for place in _places(len(known), number, seed)):
         groups.setdefault((run.task, run.dataset, run.condition), []).append(run)
-    for (task, dataset, _), own in groups.items():
-        owner = protocol(task)
-        options = owner.options_of(own)
-        jobs = [job for run in own for job in _jobs_of(owner, options, run)]
+    for (_, dataset, _), own in groups.items():
+        jobs = jobs_of(own)
         held = store.find([job.key for job in jobs])
         lost = {(run.method, run.split, run.init) for run in own} - {
             (job.name, job.seed, job.init) for job in jobs if job.key.digest in held
@@ -142,17 +140,23 @@ def draw_stored(store: Store, number: int, seed: int = 0) -> tuple[list[Job], in
     return found, len(store) - len(known)
 
 
-def _jobs_of(owner: Protocol, options: Any, run: Run) -> list[Job]:
-    """The job that made a run: its method as it is recommended, or with the run's own settings."""
-    methods = import_module(owner.baselines).REGISTRY
-    made = methods.get(run.method).recommended(run.dataset, run.condition)
+def jobs_of(runs: Sequence[Run]) -> list[Job]:
+    """The jobs that made some runs of one task, data set and condition, which tell their options.
+
+    A method is as it is recommended, or has the run's own settings.
+    """
+    owner = protocol(runs[0].task)
+    methods, options = import_module(owner.baselines).REGISTRY, owner.options_of(runs)
     found = []
-    for case, splits in owner.cases(options):
-        if case.condition == run.condition and run.split in splits:
-            job = Job(owner, case, run.method, made, run.split, splits[run.split], run.init)
-            if job.key.settings != run.settings:
-                job = Job(owner, case, run.method, with_settings(made, run.settings), run.split, job.split, run.init)
-            found.append(job)
+    for run in runs:
+        made = methods.get(run.method).recommended(run.dataset, run.condition)
+        for case, splits in owner.cases(options):
+            if case.condition == run.condition and run.split in splits:
+                job = Job(owner, case, run.method, made, run.split, splits[run.split], run.init)
+                if job.key.settings != run.settings:
+                    method = with_settings(made, run.settings)
+                    job = Job(owner, case, run.method, method, run.split, job.split, run.init)
+                found.append(job)
     return found
 
 

@@ -235,7 +235,7 @@ def test_what_was_chosen_and_what_is_no_better_than_chance_is_said(tmp_path: Pat
         return protocol.remarks(work, runs)
 
     chosen = (
-        "ring: COIN chose a total time of 4 (2 of 2 runs); features averaged 2 times (2 of 2 runs); "
+        "ring: in COIN counts most a total time of 4 (2 of 2 runs); features averaged 2 times (2 of 2 runs); "
         "a weight decay of 0.01 (2 of 2 runs)"
     )
     assert said(90.0) == [chosen]

@@ -248,9 +248,9 @@ class Node(Protocol):
                 )
                 how = "'s layers are within them" if coin.explicit else " takes one implicit step, which has no limit"
                 found.append(
-                    f"{dataset.name}: COIN{how} (explicit layers are {limits}); validation nodes choose the time of "
-                    "the diffusion, the weight decay, whether features are averaged over neighbours first, and whether "
-                    "edges are read in their place"
+                    f"{dataset.name}: COIN{how} (explicit layers are {limits}); validation nodes weigh times of the "
+                    "diffusion, weight decays, features as they are and averaged over neighbours first, and edges in "
+                    "their place"
                 )
         return found
 
@@ -261,7 +261,7 @@ class Node(Protocol):
         found = []
         for (dataset, method), own in groups.items():
             if "weight_decay" in own[0][1].metrics:
-                found.append(f"{dataset}: {method} chose {_chosen([run for _, run in own])}")
+                found.append(f"{dataset}: in {method} counts most {_chosen([run for _, run in own])}")
             if (chance := _at_chance(own, self.dataset(own[0][0].case).labels)) is not None:
                 found.append(
                     f"{dataset}: {method} is right at {chance[1]:.1f} % of the {chance[0]} nodes, no better than "

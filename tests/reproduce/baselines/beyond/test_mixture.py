@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from condiff.errors import InvalidInputError
-from condiff.reproduce.baselines.beyond.mixture import MixtureCOIN, mixed
+from condiff.reproduce.baselines.beyond.mixture import MixtureCOIN
 from condiff.reproduce.baselines.beyond.resolvent import ResolventCOIN
+from condiff.reproduce.baselines.node.mixing import mixed
 from condiff.reproduce.baselines.node.problem import NodeProblem
 
 
