@@ -32,7 +32,18 @@ from condiff.theory.verdicts import tables_markdown as axioms_markdown
 from condiff.theory.zoo import zoo_markdown, zoo_tables
 
 #: The examples of the theory that are on the page beyond the paper.
-BEYOND = ("coin-resolvent", "learned-symmetric", "learned-stochastic", "learned-signed", "graph-convection")
+BEYOND = (
+    "coin-resolvent",
+    "learned-symmetric",
+    "learned-stochastic",
+    "learned-signed",
+    "graph-convection",
+    "anisotropic-edges",
+    "anisotropic-classes",
+    "blocks-lie",
+    "blocks-strang",
+    "reaction",
+)
 #: The methods for very few labels that are on the page on how sure answers are.
 DIGITS = ("COIN", "Poisson", "LabelSpreading", "Laplace", "COIN-sizes", "PoissonMBO")
 

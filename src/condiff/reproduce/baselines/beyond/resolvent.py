@@ -65,14 +65,16 @@ class ResolventCOIN(NetworkMethod):
             raise InvalidInputError(f"teleport must be above 0 and at most 1, not {self.teleport!r}")
 
     def network(self, problem: NodeProblem) -> NodeNetwork:
-        return _Network(problem, self)
+        return ResolventNetwork(problem, self)
 
     def solve(self, problem: NodeProblem, seed: int) -> Outcome:
         outcome = super().solve(problem, seed)
         return replace(outcome, scores=corrected(outcome.scores, problem)) if self.shares else outcome
 
 
-class _Network(NodeNetwork):
+class ResolventNetwork(NodeNetwork):
+    """The linear base and its resolvent, whose rows at some nodes are worked out once."""
+
     def __init__(self, problem: NodeProblem, settings: ResolventCOIN) -> None:
         super().__init__()
         self.settings, self.x = settings, SparseMatrix.of(of_length_one(problem.features))
@@ -82,16 +84,19 @@ class _Network(NodeNetwork):
         self.bias = nn.Parameter(torch.zeros(problem.n_classes))
 
     def base(self) -> Tensor:
+        """What is diffused: probabilities of every node by its own features."""
         return torch.softmax(self.x @ self.weight + self.bias, dim=-1)
 
     def forward(self) -> Tensor:
-        return _log(torch.from_numpy(self._resolvent(self.base().detach().numpy())))
+        return scaled_log(torch.from_numpy(self._resolvent(self.base().detach().numpy())))
 
     def at(self, nodes: Tensor) -> Tensor:
-        u = self.base()
+        return scaled_log(self.rows.of(nodes) @ self._dropped(self.base()))
+
+    def _dropped(self, u: Tensor) -> Tensor:
         if self.training and self.settings.node_dropout:
-            u = u * (torch.rand(u.shape[0], 1) >= self.settings.node_dropout)
-        return _log(self.rows.of(nodes) @ u)
+            return u * (torch.rand(u.shape[0], 1) >= self.settings.node_dropout)
+        return u
 
     def _rows(self, nodes: Tensor) -> Tensor:
         """The rows of the resolvent at some nodes, which are its columns: it is symmetric."""
@@ -112,7 +117,7 @@ def of_length_one(features: sp.csr_array) -> sp.csr_array:
     return sp.csr_array(sp.diags_array(np.divide(1.0, length, out=np.zeros_like(length), where=length > 0)) @ features)
 
 
-def _log(u: Tensor) -> Tensor:
+def scaled_log(u: Tensor) -> Tensor:
     """The log of rows scaled to sum to one: S keeps no sums, and dropped nodes leave less."""
     u = u.clamp_min(_TINY)
     return torch.log(u / u.sum(-1, keepdim=True))
