@@ -96,15 +96,15 @@ class _Network(ResolventNetwork):
         told = torch.ones(len(self.train_nodes), dtype=torch.bool)
         if self.training:
             told = torch.rand(len(self.train_nodes)) < 0.5
-        found = scaled_log(self.rows.of(nodes) @ self._dropped(self._told(self.base(), told)))
+        found = scaled_log(self._spread(self._dropped(self._told(self.base(), told)), nodes))
         # What was told is no loss: its log-probability counts as zero, that is as certain.
         return torch.where(told[:, None], 0.0, found) if self.training else found
 
     def penalty(self) -> Tensor | float:
         if self.asked is None:
             return 0.0
-        rows = self.rows.of(self.asked)
-        u = torch.stack([scaled_log(rows @ self._dropped(self.base())).exp() for _ in range(_DRAWS)])
+        draws = [self._spread(self._dropped(self.base()), self.asked) for _ in range(_DRAWS)]
+        u = scaled_log(torch.stack(draws)).exp()
         sharp = u.detach().mean(0) ** 2
         sharp = sharp / sharp.sum(-1, keepdim=True)
         return self.consistency * (u - sharp).square().sum(-1).mean()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _TINY = 1e-9
+# Rows of the resolvent with more entries than these take longer to work out than to do without.
+_MOST_ENTRIES = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -32,8 +34,8 @@ class ResolventCOIN(NetworkMethod):
     :math:`u^0 = \mathrm{softmax}(X W + b)` on features of length one, and
     :math:`u = \alpha \sum_k (1-\alpha)^k S^k u^0`, the resolvent of :math:`S - I`: one implicit step in place of the
     paper's many explicit ones. As in the paper, probabilities are diffused, not features, and the loss is the negative
-    log of the result. The rows of the diffusion that the loss needs are worked out once, so that an epoch is one
-    product of the features and one of these rows. Weights start from zero: without ``node_dropout`` every
+    log of the result. Where labels are few, the rows of the diffusion that the loss needs are worked out once, so that
+    an epoch is one product of the features and one of these rows. Weights start from zero: without ``node_dropout`` every
     initialisation is the same.
 
     One setting for all graphs. Teleport and weight decay were chosen on the test nodes of Cora's splits 100 to 109,
@@ -91,7 +93,14 @@ class ResolventNetwork(NodeNetwork):
         return scaled_log(torch.from_numpy(self._resolvent(self.base().detach().numpy())))
 
     def at(self, nodes: Tensor) -> Tensor:
-        return scaled_log(self.rows.of(nodes) @ self._dropped(self.base()))
+        return scaled_log(self._spread(self._dropped(self.base()), nodes))
+
+    def _spread(self, u: Tensor, nodes: Tensor) -> Tensor:
+        """The diffused values at some nodes, differentiable in ``u``."""
+        if nodes.numel() * self.x.shape[0] <= _MOST_ENTRIES:
+            return self.rows.of(nodes) @ u
+        spread: Tensor = _Resolvent.apply(u, self)  # type: ignore[no-untyped-call]
+        return spread[nodes]
 
     def _dropped(self, u: Tensor) -> Tensor:
         if self.training and self.settings.node_dropout:
@@ -109,6 +118,19 @@ class ResolventNetwork(NodeNetwork):
         for _ in range(self.settings.steps):
             found = (1 - teleport) * (self.walk @ found) + teleport * values
         return np.asarray(found, np.float32)
+
+
+class _Resolvent(torch.autograd.Function):
+    """All of the diffusion, whose adjoint is itself."""
+
+    @staticmethod
+    def forward(ctx: Any, u: Tensor, network: ResolventNetwork) -> Tensor:
+        ctx.network = network
+        return torch.from_numpy(network._resolvent(u.detach().numpy()))
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return torch.from_numpy(ctx.network._resolvent(gradient.numpy())), None
 
 
 def of_length_one(features: sp.csr_array) -> sp.csr_array:
