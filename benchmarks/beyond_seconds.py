@@ -31,7 +31,7 @@ FITS: dict[str, tuple[str, tuple[str, ...]]] = {
     "COIN-mixture": ("COIN-mixture", ()),
     "COIN-learned, symmetric": ("COIN-learned", ()),
     "COIN-learned, symmetric from u": ("COIN-learned", ("reads=u",)),
-    "COIN-learned, stochastic": ("COIN-learned", ("kind=stochastic",)),
+    "COIN-learned, stochastic": ("COIN-learned", ("kind=stochastic", "training.learning_rate=0.1")),
     "COIN-learned, mixture of two graphs": ("COIN-learned", ("kind=mixture",)),
 }
 
@@ -57,14 +57,14 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     kept = json.loads(options.out.read_text())["seconds"] if options.out.is_file() else {}
+    made = provenance_line("python benchmarks/beyond_seconds.py")
     with threadpool_limits(1):
         for graph in options.graphs.split(","):
             for fit in FITS:
-                kept.setdefault(graph, ())[fit] = round(measured(graph, fit, options.splits), 3)
+                kept.setdefault(graph, {})[fit] = round(measured(graph, fit, options.splits), 3)
                 print(graph, fit, kept[graph][fit], flush=True)
-    made = provenance_line("python benchmarks/beyond_seconds.py")
-    content = {"splits": options.splits, "made": made, "seconds": kept}
-    write_text(options.out, json.dumps(content, indent=2) + "\n")
+                content = {"splits": options.splits, "made": made, "seconds": kept}
+                write_text(options.out, json.dumps(content, indent=2) + "\n")
 
 
 if __name__ == "__main__":

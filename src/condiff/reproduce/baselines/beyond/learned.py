@@ -52,7 +52,7 @@ class LearnedCOIN(NetworkMethod):
         Whether outputs are corrected for the classes' shares.
     """
 
-    training: Training = field(default=Training(learning_rate=0.1, weight_decay=5e-4, patience=30))
+    training: Training = field(default=Training(learning_rate=0.3, weight_decay=5e-4, patience=30))
     kind: Kind = "symmetric"
     reads: Reads = "features"
     time: float = 7.0
