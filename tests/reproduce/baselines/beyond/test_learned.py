@@ -12,6 +12,7 @@ from condiff.diffusion import certify
 from condiff.errors import InvalidInputError
 from condiff.reproduce.baselines.beyond.learned import Kind, LearnedCOIN, Reads
 from condiff.reproduce.baselines.node.problem import NodeProblem
+from condiff.training.settings import Training
 
 
 def test_without_anything_learned_it_is_explicit_layers(tiny_problem: NodeProblem) -> None:
@@ -31,7 +32,8 @@ def test_without_anything_learned_it_is_explicit_layers(tiny_problem: NodeProble
 @pytest.mark.parametrize("kind", get_args(Kind))
 @pytest.mark.parametrize("reads", get_args(Reads))
 def test_it_learns_and_stays_within_the_limit(tiny_problem: NodeProblem, kind: Kind, reads: Reads) -> None:
-    settings = LearnedCOIN(kind=kind, reads=reads, time=2.0, neighbours=2)
+    slowly = Training(learning_rate=0.1, patience=30)  # four labels are soon overshot
+    settings = LearnedCOIN(training=slowly, kind=kind, reads=reads, time=2.0, neighbours=2)
     network = settings.network(tiny_problem)
     # Up to the rounding of single precision; a mixture has the limit of its stricter graph.
     given = certify(tiny_problem.graph.normalised("symmetric", self_loops="add")).positivity_limit
