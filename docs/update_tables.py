@@ -19,7 +19,7 @@ from condiff.reproduce.baselines.beyond.mixture import MixtureCOIN
 from condiff.reproduce.baselines.fewshot import episodic as episodic_methods
 from condiff.reproduce.bench.scale import exponents
 from condiff.reproduce.pairs import Pair, paired
-from condiff.reproduce.protocols.beyond import DEFAULT
+from condiff.reproduce.protocols.beyond import DEFAULT, kind
 from condiff.reproduce.protocols.forecast import tables as forecast_tables
 from condiff.reproduce.protocols.labelling import asking_markdown, doubting_markdown
 from condiff.reproduce.protocols.low_labels import means_markdown, pairs_markdown
@@ -32,7 +32,21 @@ from condiff.theory.verdicts import tables_markdown as axioms_markdown
 from condiff.theory.zoo import zoo_markdown, zoo_tables
 
 #: The examples of the theory that are on the page beyond the paper.
-BEYOND = ("coin-resolvent", "learned-symmetric", "learned-stochastic", "learned-signed", "graph-convection")
+BEYOND = (
+    "coin-resolvent",
+    "learned-symmetric",
+    "learned-stochastic",
+    "learned-signed",
+    "graph-convection",
+    "anisotropic-edges",
+    "anisotropic-classes",
+    "blocks-lie",
+    "blocks-strang",
+    "reaction",
+)
+#: Graphs with a rare class, and the methods that are run on graphs whose neighbours disagree.
+RARE = ("minesweeper", "tolokers")
+METHODS_THERE = ("MLP", "GCN", "GRAND", "GREAD", "CDE", "GPRGNN", "FAGCN", "COIN-resolvent")
 #: The methods for very few labels that are on the page on how sure answers are.
 DIGITS = ("COIN", "Poisson", "LabelSpreading", "Laplace", "COIN-sizes", "PoissonMBO")
 
@@ -330,6 +344,59 @@ def beyond_markdown() -> str:
     return "\n".join(lines)
 
 
+def untitled(rows: list[Row]) -> str:
+    """One table of one kind of labels, without the heading that the folder's own table has."""
+    return markdown(rows).removeprefix("## ").partition("\n\n")[2]
+
+
+def shown_by(row: Row) -> bool:
+    """Whether a metric says something of a graph: accuracy does not where nine of ten nodes are of one class."""
+    return (row.metric == "roc_auc") == (row.dataset in RARE)
+
+
+def disagreeing_markdown() -> str:
+    """How far COIN-adaptive is ahead of every method on graphs whose neighbours disagree, split by split."""
+    runs = [run for run in Store.snapshot(Path("results", "beyond", "runs.sqlite")).runs() if "labels" in run.condition]
+    places = sorted(
+        {(kind(run.condition), run.dataset in RARE, run.dataset, run.condition) for run in runs}, reverse=True
+    )
+    lines = [
+        "| COIN-adaptive against | " + " | ".join(METHODS_THERE) + " |",
+        "| --- |" + " ---: |" * len(METHODS_THERE),
+    ]
+    for labels, rare, dataset, condition in places:
+        own = [run for run in runs if run.dataset == dataset and run.condition == condition]
+        if "COIN-adaptive" not in {run.method for run in own}:
+            continue
+        # Areas under the curve in hundredths, to be read as points are.
+        scale = 100 if rare else 1
+        found = {}
+        for pair in paired(own, ("roc_auc" if rare else "accuracy",), "COIN-adaptive"):
+            error = "" if pair.stderr is None else f" ± {scale * pair.stderr:.1f}"
+            found[pair.method] = f"{scale * pair.difference:+.1f}{error} ({pair.splits})"
+        what = f"{dataset.capitalize()}, {'10 %' if labels == 'tenth' else 'published'}"
+        lines.append(f"| {what} | " + " | ".join(found.get(name, "-") for name in METHODS_THERE) + " |")
+    return "\n".join(lines)
+
+
+def seconds_markdown() -> str:
+    """Processor seconds of one fit, and how often COIN's they are."""
+    found = json.loads(Path("results/beyond/seconds.json").read_text())
+    graphs = list(found["seconds"])
+    lines = [
+        "| one fit | " + " | ".join(graph.capitalize() for graph in graphs) + " |",
+        "| --- |" + " ---: |" * len(graphs),
+    ]
+    for fit in found["seconds"][graphs[0]]:
+        cells = []
+        for graph in graphs:
+            own, coin = found["seconds"][graph].get(fit), found["seconds"][graph]["COIN"]
+            cells.append("-" if own is None else f"{own:.2f} s ({own / coin:.1f})")
+        lines.append(f"| {fit} | {' | '.join(cells)} |")
+    lines += ["", f"Processor seconds on one core, means over {found['splits']} splits; in brackets, times COIN's own."]
+    return "\n".join(lines)
+
+
 def forecasts_markdown() -> str:
     """What was aimed at, and means over panels; every panel is beside the runs."""
     runs = list(Store.snapshot(Path("results", "forecast", "runs.sqlite")).runs())
@@ -360,12 +427,24 @@ reported = reported_markdown(node, rows_of("node-public"), "cora")
 own_graphs = Path("results/own-graphs/README.md").read_text().split("\n\n")[0]
 update("docs/citation-graphs.md", {"reported table": reported, "own graphs table": own_graphs})
 beyond = rows_of("beyond")
+ablated = ("COIN-additions", "COIN-learned", "COIN-equation", "Equation")
+labelled_evenly = [row for row in beyond if kind(row.condition) == "even"]
 update(
     "docs/beyond.md",
     {
         "beyond pairs": beyond_markdown(),
-        "beyond table": markdown([row for row in beyond if "labels" not in row.condition]),
-        "disagreeing table": markdown([row for row in beyond if "labels" in row.condition]),
+        "beyond table": untitled([row for row in labelled_evenly if row.method not in ablated]),
+        "ablation table": untitled([row for row in labelled_evenly if row.method in ablated]),
+        "public table": untitled([row for row in beyond if kind(row.condition) == "public"]),
+        "beyond seconds": seconds_markdown(),
+        **{
+            f"disagreeing {labels} {metric}": untitled(
+                [row for row in beyond if kind(row.condition) == labels and row.metric == metric and shown_by(row)]
+            )
+            for labels in ("tenth", "published")
+            for metric in ("accuracy", "roc_auc")
+        },
+        "disagreeing pairs": disagreeing_markdown(),
         "beyond methods": methods_markdown(beyond_methods),
         "beyond axioms": axioms_markdown(zoo_tables(BEYOND)),
     },

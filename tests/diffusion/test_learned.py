@@ -14,7 +14,7 @@ from tests.diffusion.problems import path, random_weights
 from condiff.diffusion import certify
 from condiff.diffusion.learned import Form, GraphMixture, LearnedDiffusion, LearnedWeights, SignedLaplacian
 from condiff.errors import InvalidInputError
-from condiff.graph import Graph, laplacian
+from condiff.graph import Graph, kernel_graph, laplacian
 
 FORMS = get_args(Form)
 
@@ -109,3 +109,15 @@ def test_what_cannot_be_learned_is_refused() -> None:
         GraphMixture([Graph.of(np.ones((2, 2))), Graph.of(np.ones((3, 3)))])
     with pytest.raises(InvalidInputError, match="layers"):
         LearnedDiffusion(3, -1)
+
+
+def test_the_weights_of_a_kernel_graph_are_learned_under_its_certificate() -> None:
+    points = np.random.default_rng(0).normal(size=(40, 2))
+    graph, layer = kernel_graph(points, 6, 3), LearnedDiffusion(2, 4).double()
+    x, u = torch.from_numpy(points), torch.from_numpy(np.random.default_rng(1).dirichlet(np.ones(3), 40))
+    with torch.no_grad():
+        layer.weights.query.weight.mul_(20)  # as far as learning may go
+    after = layer(u, x, graph).detach()
+    assert float(after.min()) >= 0 and layer.weights.limit(graph) == pytest.approx(certify(graph).positivity_limit)
+    torch.testing.assert_close(after.sum(-1), torch.ones(40, dtype=torch.float64))
+    assert float((after - u).abs().max()) > 0.01

@@ -13,6 +13,9 @@ BROKEN: dict[str, set[str]] = {
     "dgc": {"linearity"},  # D^-1/2 (A + I) D^-1/2 does not keep constants
     "coin-resolvent": {"linearity"},  # the same matrix
     "learned-signed": {"comparison", "linearity"},
+    "blocks-lie": {"comparison", "linearity"},
+    "blocks-strang": {"comparison", "linearity"},
+    "reaction": {"comparison", "linearity", "spatial", "temporal"},  # a flow on probabilities alone
     "euler-past-limit": {"comparison"},
     "softmax-after-flow": {"comparison", "markov", "linearity", "spatial", "temporal"},
     "pde-gcn-tanh": {"linearity"},

@@ -14,12 +14,15 @@ if TYPE_CHECKING:
     from condiff.diffusion.layer import SOLVERS, Diffusion
     from condiff.diffusion.learned import GraphMixture, LearnedDiffusion, LearnedWeights, SignedLaplacian
     from condiff.diffusion.power import Power
+    from condiff.diffusion.reaction import Anisotropic, Reaction, Steps
+    from condiff.diffusion.residual import WithTime, equation_residual
     from condiff.diffusion.solver import Solver
     from condiff.diffusion.stability import Certificate, certify
     from condiff.diffusion.time import degrees_of_freedom, diffusion_time
 
 __all__ = [
     "SOLVERS",
+    "Anisotropic",
     "Certificate",
     "Chebyshev",
     "Convection",
@@ -31,12 +34,16 @@ __all__ = [
     "LearnedDiffusion",
     "LearnedWeights",
     "Power",
+    "Reaction",
     "SignedLaplacian",
     "Solver",
+    "Steps",
+    "WithTime",
     "certify",
     "degrees_of_freedom",
     "diffuse_held",
     "diffusion_time",
+    "equation_residual",
     "split",
 ]
 
@@ -52,6 +59,8 @@ __getattr__, __dir__ = names_from(
         "layer": ("SOLVERS", "Diffusion"),
         "learned": ("GraphMixture", "LearnedDiffusion", "LearnedWeights", "SignedLaplacian"),
         "power": ("Power",),
+        "reaction": ("Anisotropic", "Reaction", "Steps"),
+        "residual": ("WithTime", "equation_residual"),
         "solver": ("Solver",),
         "stability": ("Certificate", "certify"),
         "time": ("degrees_of_freedom", "diffusion_time"),

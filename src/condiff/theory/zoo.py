@@ -14,7 +14,7 @@ from sklearn.datasets import make_moons
 from torch import nn
 
 from condiff.bases import Residual
-from condiff.diffusion import Convection, Diffusion, LearnedWeights, certify
+from condiff.diffusion import Anisotropic, Convection, Diffusion, LearnedWeights, Reaction, Steps, certify, split
 from condiff.diffusion.learned import Form
 from condiff.errors import InvalidInputError, did_you_mean
 from condiff.graph import Graph, kernel_graph
@@ -201,6 +201,42 @@ def _learned(form: Form) -> LinearOperator:
     return LinearOperator(-matrix, step=made.limit(graph), horizon=8 * made.limit(graph), points=points)
 
 
+def _anisotropic() -> LinearOperator:
+    """Edges that go up count a fifth of those that go sideways."""
+    points, adjacency = _adjacency()
+    across = 1 / (1 + 4 * (abs(points[:, None, 1] - points[None, :, 1]) > abs(points[:, None, 0] - points[None, :, 0])))
+    made = Anisotropic(Graph.of(adjacency).normalised("symmetric", "add"), per_edge=across)
+    return LinearOperator(made.generator.to_dense().numpy(), step=made.limit, horizon=8 * made.limit, points=points)
+
+
+def _per_class() -> NodeNetwork:
+    """Two classes, of which the second is diffused three times as strongly."""
+    points, adjacency = _adjacency()
+    made = Anisotropic(Graph.of(adjacency).normalised("symmetric", "add"), [1.0, 3.0])
+
+    def layer(u: Array, time: float, thickness: float) -> Array:
+        return np.asarray(made(torch.from_numpy(u), thickness, 1).numpy())
+
+    return NodeNetwork(layer, adjacency, step=made.limit, horizon=8 * made.limit, channels=2, points=points)
+
+
+def _interleaved(flow: Callable[[torch.Tensor, float], torch.Tensor], *, strang: bool) -> NodeNetwork:
+    """A flow on the two classes of every node in turn with diffusion layers."""
+    points, adjacency = _adjacency()
+    heat = Anisotropic(Graph.of(adjacency).normalised("symmetric", "add"))
+    solve = split(flow, heat, strang=strang)
+
+    def layer(u: Array, time: float, thickness: float) -> Array:
+        return np.asarray(solve(torch.from_numpy(np.ascontiguousarray(u)), thickness, 1).numpy())
+
+    return NodeNetwork(layer, adjacency, step=heat.limit, horizon=8 * heat.limit, channels=2, points=points)
+
+
+def _block(u: torch.Tensor) -> torch.Tensor:
+    """A residual branch on the two classes of a node."""
+    return torch.tanh(u @ torch.tensor([[0.5, -1.0], [1.0, 0.3]], dtype=u.dtype))
+
+
 def _pde_gcn(activation: Callable[[Array], Array]) -> NodeNetwork:
     points, adjacency = _adjacency()
     ends = np.argwhere(np.triu(adjacency) > 0)
@@ -356,6 +392,22 @@ ENTRIES: tuple[Entry, ...] = (
         points=_places,
     ),
     Entry(
+        "anisotropic-edges",
+        "anisotropic diffusion, per edge",
+        "0",
+        "the Laplacian of a_ij w_ij",
+        _anisotropic,
+        points=_places,
+    ),
+    Entry(
+        "anisotropic-classes",
+        "anisotropic diffusion, per class",
+        "0",
+        "s_k x " + _HEAT + " for class k",
+        _per_class,
+        points=_places,
+    ),
+    Entry(
         "coin-equation",
         "COIN's equation, both halves",
         "residual branch / dt up to T - 1, then 0",
@@ -370,6 +422,33 @@ ENTRIES: tuple[Entry, ...] = (
         "none",
         "the Laplacian of w_ij tanh(s_ij), with a reaction",
         lambda: _learned("signed"),
+        True,
+        points=_places,
+    ),
+    Entry(
+        "blocks-lie",
+        "residual blocks on u between diffusions, Lie",
+        "none",
+        _HEAT + ", with a reaction: not linear",
+        lambda: _interleaved(Steps(_block), strang=False),
+        True,
+        points=_places,
+    ),
+    Entry(
+        "blocks-strang",
+        "residual blocks on u between diffusions, Strang",
+        "none",
+        _HEAT + ", with a reaction: not linear",
+        lambda: _interleaved(Steps(_block, order=2), strang=True),
+        True,
+        points=_places,
+    ),
+    Entry(
+        "reaction",
+        "diffusion and a sharpening reaction, Strang",
+        "none",
+        _HEAT + ", with a reaction: not linear",
+        lambda: _interleaved(Reaction(1.0), strang=True),
         True,
         points=_places,
     ),

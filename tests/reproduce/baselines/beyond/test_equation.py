@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from condiff.errors import InvalidInputError
-from condiff.reproduce.baselines.beyond.equation import Equation
+from condiff.reproduce.baselines.beyond.equation import Equation, EquationCOIN
 from condiff.reproduce.baselines.node.problem import NodeProblem
 
 
@@ -50,3 +50,18 @@ def test_neighbours_are_drawn_together(tiny_problem: NodeProblem) -> None:
 def test_negative_settings_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="must not be negative"):
         Equation(weight=-1.0)
+
+
+def test_beside_diffusion_layers_the_same_residual_is_asked_for(tiny_problem: NodeProblem) -> None:
+    torch.manual_seed(0)
+    alone = Equation(hidden=5).network(tiny_problem).eval()
+    beside = EquationCOIN(hidden=5, layers=3).network(tiny_problem).eval()
+    beside.load_state_dict(alone.state_dict())
+    torch.testing.assert_close(beside.residual(0.3), alone.residual(0.3))  # type: ignore[operator]
+    walk, u = tiny_problem.propagation.to_dense(), alone().exp()
+    laplacian = torch.diag(walk.sum(1)) - walk
+    for _ in range(3):
+        u = u - 0.35 * laplacian @ u
+    torch.testing.assert_close(beside(), u.log())
+    with pytest.raises(InvalidInputError, match="layers"):
+        EquationCOIN(layers=0)

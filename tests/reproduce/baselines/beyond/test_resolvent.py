@@ -34,6 +34,23 @@ def test_many_steps_reach_the_resolvent(tiny_problem: NodeProblem) -> None:
     np.testing.assert_allclose(network.at(tiny_problem.train).detach().exp(), expected[tiny_problem.train], rtol=1e-4)
 
 
+def test_where_rows_would_be_too_many_the_whole_is_diffused(
+    tiny_problem: NodeProblem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for most in (10**6, 0):
+        monkeypatch.setattr("condiff.reproduce.baselines.beyond.resolvent._MOST_ENTRIES", most)
+        network = ResolventCOIN().network(tiny_problem)
+        with torch.no_grad():
+            for parameter in network.parameters():
+                parameter.normal_(generator=torch.Generator().manual_seed(0))
+        at = network.at(tiny_problem.train)
+        (at[:, 0] * torch.arange(4.0)).sum().backward()
+        found.append((at.detach(), *(parameter.grad for parameter in network.parameters())))
+    for by_rows, whole in zip(*found, strict=True):
+        torch.testing.assert_close(by_rows, whole)
+
+
 def test_nodes_are_left_out_in_training_only(tiny_problem: NodeProblem) -> None:
     network = ResolventCOIN(node_dropout=0.5).network(tiny_problem)
     with torch.no_grad():
