@@ -10,7 +10,7 @@ import torch
 
 from condiff.diffusion.conjugate import Array, Codes, Product, operator_of
 from condiff.graph import SparseLaplacian
-from condiff.reproduce.baselines.lowlabels.spectrum import Spectrum, inverse
+from condiff.reproduce.baselines.lowlabels.spectrum import Keep, Spectrum, inverse
 
 
 class FieldGraph:
@@ -20,10 +20,13 @@ class FieldGraph:
     ----------
     weights
         With an empty diagonal; symmetric, unless a method has changed them.
+    keep
+        Keeps the modes from one process to the next, if they are worth it.
     """
 
-    def __init__(self, weights: sp.csr_array) -> None:
+    def __init__(self, weights: sp.csr_array, keep: Keep | None = None) -> None:
         self.weights = sp.csr_array(weights, dtype=np.float64)
+        self._keep = keep
 
     @cached_property
     def degree(self) -> Array:
@@ -53,7 +56,7 @@ class FieldGraph:
     @cached_property
     def spectrum(self) -> Spectrum:
         """The modes of the normalised Laplacian, of symmetric weights."""
-        return Spectrum(self._between_roots)
+        return Spectrum(self._between_roots, self._keep)
 
     def pushed(self, points: Codes, tolerance: float) -> Array:
         """What heat does that flows in at each of some points and out everywhere: columns of the inverse Laplacian."""

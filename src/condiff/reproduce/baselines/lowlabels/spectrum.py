@@ -19,6 +19,8 @@ from condiff.diffusion.chebyshev import chebyshev_coefficients
 from condiff.diffusion.conjugate import Array, operator_of
 from condiff.graph.steps import chebyshev_sum, combination
 
+#: From what makes arrays to these, made or kept from before.
+Keep = Callable[[Callable[[], dict[str, Array]]], dict[str, Array]]
 #: Slow modes that are found, points up to which all modes are, and columns that are worked on at once.
 SLOW, _ALL, _COLUMNS = 100, 300, 64
 #: What counts as zero among the modes.
@@ -34,26 +36,26 @@ class Spectrum:
     ----------
     weights
         W: symmetric, with no eigenvalue outside of [-1, 1].
+    keep
+        From what makes the modes to the modes, which it may have kept.
 
     Attributes
     ----------
     values, vectors
         The slow modes, slowest first; all modes of a small graph.
+    largest
+        What no mode is above; None where all modes are known.
     """
 
-    def __init__(self, weights: sp.csr_array) -> None:
+    def __init__(self, weights: sp.csr_array, keep: Keep | None = None) -> None:
         n = weights.shape[0]
         self._weights = weights
         self.largest: float | None = None
         if n <= _ALL:
             self.values, self.vectors = eigh(np.eye(n) - weights.toarray())
             return
-        start = np.random.default_rng(0).normal(size=n)
-        found, vectors = eigsh(weights, SLOW, which="LA", v0=start, tol=1e-8)
-        order = np.argsort(-found)
-        self.values, self.vectors = 1 - found[order], np.ascontiguousarray(vectors[:, order])
-        least = eigsh(weights, 1, which="SA", v0=start, tol=1e-3, return_eigenvectors=False)
-        self.largest = _ABOVE * float(1 - least[0])
+        found = _slow_modes(weights) if keep is None else keep(lambda: _slow_modes(weights))
+        self.values, self.vectors, self.largest = found["values"], found["vectors"], float(found["largest"])
         self._operator = operator_of(weights, torch.float32)
 
     @property
@@ -107,6 +109,18 @@ class Spectrum:
             return np.asarray(total[:, :width].double().numpy())
 
         return apply
+
+
+def _slow_modes(weights: sp.csr_array) -> dict[str, Array]:
+    start = np.random.default_rng(0).normal(size=weights.shape[0])
+    found, vectors = eigsh(weights, SLOW, which="LA", v0=start, tol=1e-8)
+    order = np.argsort(-found)
+    least = eigsh(weights, 1, which="SA", v0=start, tol=1e-3, return_eigenvectors=False)
+    return {
+        "values": 1 - found[order],
+        "vectors": np.ascontiguousarray(vectors[:, order]),
+        "largest": _ABOVE * (1 - least[0]),
+    }
 
 
 def inverse(values: Array) -> Array:
