@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import json
 import shutil
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TextIO
@@ -499,3 +500,23 @@ def test_a_model_whose_description_was_forged(condiff: Run, fitted: Path, tmp_pa
         condiff("predict", folder, fitted / "flowers.csv", "--out", tmp_path / "a.csv").assert_failed(
             "fit the model again"
         )
+
+
+@pytest.mark.parametrize("labels", [3, 5, 8])
+def test_a_handful_of_labels_promises_less_and_a_note_says_so(condiff: Run, tmp_path: Path, labels: int) -> None:
+    table = write_rows(tmp_path / "f.csv", flower_rows(labels))
+    counts = Counter(row["species"] for row in flower_rows(labels) if row["species"])
+    alone = sum(count == 1 for count in counts.values())
+    model, answers = tmp_path / "model", tmp_path / "a.csv"
+    assert condiff("fit", table, "--target", "species", "--base", "blend", "--out", model).code == 0
+    result = condiff("predict", model, table, "--coverage", "0.9", "--out", answers)
+    most = 100 * (1 - (1 + alone) / (labels + 1))
+    assert result.code == 0 and f"can promise a coverage of {most:.1f} % at most, not 90 %: this is given" in result.out
+    assert all(int(row["set_size"]) >= 1 for row in read_rows(answers))
+    rows = [{**row, "petal_width": row["petal_width"] if at < labels else ""} for at, row in enumerate(flower_rows())]
+    values = write_rows(tmp_path / "v.csv", rows)
+    assert condiff("fit", values, "--target", "petal_width", "--out", model, "--force").code == 0
+    result = condiff("predict", model, values, "--out", answers)
+    most = 100 * labels / (labels + 1)
+    assert result.code == 0 and f"{labels} labels can promise a coverage of {most:.1f} % at most" in result.out
+    assert all(float(row["low"]) <= float(row["high"]) for row in read_rows(answers))

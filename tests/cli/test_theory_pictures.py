@@ -107,7 +107,7 @@ def test_figures_are_written(condiff: Run, tmp_path: Path, monkeypatch: pytest.M
         (["model", "missing.csv"], ["missing.csv does not exist"]),
         (["nowhere", "some.csv"], ["nowhere is not a condiff model"]),
         (["python", "some.csv"], ["reads a matrix of numbers without names"]),
-        (["numbers", "some.csv"], ["predicts numbers"]),
+        (["numbers", "some.csv"], ["COINRegressor: a certificate is about classes"]),
         (["digits", "--together"], ["--together goes with a model"]),
         (["digits", "--out", "some.csv"], ["must be a folder"]),
     ],

@@ -104,10 +104,63 @@ def test_nothing_is_promised_without_held_out_labels() -> None:
     X, _, given = _blobs(4)
     with pytest.raises(InvalidInputError, match="set folds to 2 or more"):
         _fast(folds=0).fit(X, given).predict_set(X)
-    given[5:] = -1
-    given[:4] = 0, 0, 1, 1
-    with pytest.raises(InvalidInputError, match="label at least ten rows"):
+    given[3:] = -1
+    given[:3] = 0, 1, 2
+    with pytest.raises(InvalidInputError, match="label two rows of a class"):
         _fast().fit(X, given).predict_set(X)
+    with pytest.raises(InvalidInputError, match="or three values"):
+        COINRegressor(base=Ridge(), layers=3).fit(
+            X, np.where(given == 0, 1.0, np.where(given == 1, 2.0, np.nan))
+        ).predict_interval(X)
+
+
+@pytest.mark.parametrize("labels", [3, 5, 8])
+def test_a_handful_of_labels_promise_less_and_give_that(labels: int) -> None:
+    shares, sizes, promised = [], [], []
+    for seed in range(40):
+        X, y, given = _blobs(seed, labels=labels)
+        counts = np.bincount(given[given >= 0], minlength=3)
+        if counts.max() < 2 or (counts > 0).sum() < 2:
+            continue  # nothing can be held out, or there is one class alone
+        model = _fast().fit(X, given)
+        assert np.isnan(model.cv_score_) and model.shrinkage_ > 0 and not model.label_issues()
+        most = 1 - (1 + (counts == 1).sum()) / (labels + 1)
+        with pytest.warns(CoverageWarning, match=f"can promise a coverage of {100 * most:.1f} % at most, not 90 %"):
+            found = model.predict_set(X)
+        # A class without a label is in no set: those are misses too.
+        shares.append((found & (model.classes_ == y[:, None])).any(axis=1)[given < 0].mean())
+        sizes.append(found[given < 0].sum(axis=1).mean())
+        promised.append(most)
+    misses = np.array(shares) - promised
+    assert misses.mean() > -3 * misses.std() / np.sqrt(len(misses))
+    assert 1 <= np.mean(sizes) < 2.5
+
+
+@pytest.mark.parametrize("labels", [3, 5, 8])
+def test_a_handful_of_values_promise_less_and_give_that(labels: int) -> None:
+    shares = []
+    for seed in range(30):
+        generator = np.random.default_rng(seed)
+        X = generator.uniform(-2, 2, size=(80, 2))
+        y = X[:, 0] + generator.normal(size=80) * 0.3
+        model = COINRegressor(base=Ridge(), layers=3).fit(X, np.where(np.arange(80) < labels, y, np.nan))
+        assert np.isnan(model.cv_score_)
+        most = 100 * labels / (labels + 1)
+        with pytest.warns(CoverageWarning, match=f"{labels} labels can promise a coverage of {most:.1f} % at most"):
+            found = model.predict_interval(X[labels:])
+        shares.append(((found[:, 0] <= y[labels:]) & (y[labels:] <= found[:, 1])).mean())
+    error = np.std(shares) / np.sqrt(len(shares))
+    assert np.mean(shares) > labels / (labels + 1) - 3 * error
+
+
+@pytest.mark.parametrize("base", ["residual", "blend"])
+def test_what_is_held_out_of_a_handful_changes_no_answer(base: str) -> None:
+    X, _, given = _blobs(0, labels=6)
+    with_folds, without = (COINClassifier(base=base, folds=folds).fit(X, given) for folds in (5, 0))
+    assert np.array_equal(with_folds.predict_proba(X), without.predict_proba(X))
+    values = np.where(given >= 0, X[:, 0], np.nan)
+    with_folds, without = (COINRegressor(base=base, folds=folds).fit(X, values) for folds in (5, 0))
+    assert np.array_equal(with_folds.predict(X), without.predict(X))
 
 
 @pytest.mark.parametrize("base", ["residual", "blend"])

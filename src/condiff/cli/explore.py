@@ -69,7 +69,7 @@ def command(
     elif path.is_dir():
         model = load(path)
         if not isinstance(model, COINClassifier):
-            raise InvalidInputError(f"{path} predicts values; the explorer shows classes")
+            raise InvalidInputError(f"{path} holds a {type(model).__name__}: the explorer shows one class per row")
         known = model.metadata_ if isinstance(model.metadata_, dict) else {}
         names = shown_names(known.get("ids"), known.get("texts"), known.get("cells"))
         images = known.get("pictures")

@@ -41,7 +41,8 @@ from condiff.cli.learnable import (
     Unlabelled,
 )
 from condiff.cli.output import console, counted, note, print_json, typed, working
-from condiff.cli.target import Target, row_weights
+from condiff.cli.several import show_several, summarised_several
+from condiff.cli.target import SEVERAL, Target, row_weights
 from condiff.errors import InvalidInputError
 from condiff.readers.cells import listed
 from condiff.readers.targets import Label, class_slips
@@ -73,6 +74,14 @@ def command(
             metavar="A,B,C",
             help="In the place of --target: one column per class with its chance; those of a row sum to 1, or all are "
             "empty. p_cat, as condiff predict writes it, is the class cat.",
+        ),
+    ] = None,
+    separator: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            help="A cell of --target may hold several labels with this between them, such as ';': each is learned by "
+            "itself. A cell of it alone is a row without any.",
         ),
     ] = None,
     weight: Annotated[
@@ -154,6 +163,8 @@ def command(
     soft = _soft(annotators, chances)
     if soft and noisy_labels:
         raise InvalidInputError(f"--noisy-labels is for plain labels, and {several[0]} gives chances: leave one out")
+    if separator is not None:
+        _check_separator(separator, target, task, several[:1] if soft else [], weights, shares, noisy_labels)
     check_model_folder(out, force)
     beside = [*soft, *([] if weight is None else [weight])]
     reading = Reading.of([*(drop or ()), *beside], keep, categorical, text, image, embedding, id)
@@ -165,6 +176,7 @@ def command(
         if edges is not None:
             raise InvalidInputError("edges are for a table in one file: leave out --edges")
         alone = {"--noisy-labels": noisy_labels, "--weight": weight, "--annotators": annotators, "--chances": chances}
+        alone["--separator"] = separator
         for option in (option for option, value in alone.items() if value):
             raise InvalidInputError(f"{option} is for a table in one file: leave it out")
         given = {name: value for name, value in options.items() if value is not None}
@@ -180,7 +192,9 @@ def command(
             f"{data} is a folder of images, which has no labels of its own: label some with condiff label {data}, or "
             "fit a table that names the images and their labels"
         )
-    if target is not None:
+    if target is not None and separator is not None:
+        wanted = Target.of_several(table, target, separator, unlabelled or ())
+    elif target is not None:
         wanted = Target.of(table, target, unlabelled or (), task)
     elif task == "regression":
         raise InvalidInputError(f"{several[0]} is for classes: leave out --task regression, or name a --target")
@@ -194,9 +208,12 @@ def command(
     with working(f"fitting {table.n_rows} rows"):
         model = fit_table(found, wanted, options, counting)
         facts = save_model(model, found, wanted, out, data.name)
-    summary = summarised(model, found, wanted, facts, out, json) | {"seconds": time.perf_counter() - started}
+    summarise = summarised_several if separator is not None else summarised
+    summary = summarise(model, found, wanted, facts, out, json) | {"seconds": time.perf_counter() - started}
     if json:
         print_json([summary])
+    elif separator is not None:
+        show_several(summary)
     else:
         _show(summary, model)
 
@@ -211,9 +228,23 @@ def _soft(annotators: str | None, chances: str | None) -> list[str]:
     return found
 
 
-def fit_table(
-    found: Learnable, wanted: Target, options: dict[str, Any], weights: Any = None
-) -> COINClassifier | COINRegressor:
+def _check_separator(
+    separator: str, target: str | None, task: str, soft: Sequence[str], weights: Any, shares: Any, noisy: bool
+) -> None:
+    """Refuse what means nothing where a row may have several labels."""
+    if not separator.strip():
+        raise InvalidInputError("--separator must be something that is not blank, such as ';' or '|'")
+    if target is None and not soft:
+        raise InvalidInputError("--separator is for the cells of --target: name that column")
+    against = {**dict.fromkeys(soft, True), "--task regression": task == "regression", "--noisy-labels": noisy}
+    against |= {"--class-weight": weights, "--prior": shares}
+    for option in (option for option, given in against.items() if given):
+        raise InvalidInputError(
+            f"{option} is for rows of one label, and --separator for rows of several: leave one out"
+        )
+
+
+def fit_table(found: Learnable, wanted: Target, options: dict[str, Any], weights: Any = None) -> Any:
     """Fit the estimator of the task with the options that are not None; ``classes_`` are those of the table."""
     from condiff.encoders.encoding import EncodedTable
 
@@ -224,16 +255,16 @@ def fit_table(
     if X is None:
         X, adjacency = adjacency, None  # without features, the edges themselves are what is learned from
     model = _fit(wanted.task, options, X, wanted.labels, adjacency, weights)
-    if wanted.classes:
+    if wanted.separator:
+        model.classes_ = np.array(wanted.classes, dtype=object)
+    elif wanted.classes:
         # Fitted on codes, because a class of the table may itself be called -1.
         called = np.array(wanted.classes, dtype=object if isinstance(wanted.classes[0], str) else None)
         model.classes_, model.transduction_ = called, called[model.transduction_]
     return model
 
 
-def save_model(
-    model: COINClassifier | COINRegressor, found: Learnable, wanted: Target, out: Path, data: str, **more: Any
-) -> dict[str, Any]:
+def save_model(model: Any, found: Learnable, wanted: Target, out: Path, data: str, **more: Any) -> dict[str, Any]:
     """Write a model's folder with what ``predict`` and ``report`` need beside it; returns that."""
     from condiff.encoders.table import row_looks, row_names
     from condiff.reproduce.provenance import provenance
@@ -245,10 +276,12 @@ def save_model(
         id_columns=found.ids,
         ids=row_names(found.table, found.ids[0] if found.ids else None),
         edges=found.adjacency is not None,
+        separator=wanted.separator,
     )
     seen = [str(column.note) for column in found.learned] or [f"{model.n_features_in_} features as they are"]
     written = {
-        **asdict(facts), **row_looks(found.table, found.learned), "carried": carried(model), "columns": seen,
+        **asdict(facts), **row_looks(found.table, found.learned), "columns": seen,
+        "carried": {} if wanted.separator else carried(model),
         "data": data, "made": provenance(typed()), **more,
     }  # fmt: skip
     model.save(out, written)
@@ -336,15 +369,13 @@ def _fit_shared(
     console.print(grid)
 
 
-def _fit(
-    task: str, options: dict[str, Any], X: Any, labels: Any, adjacency: Any, weights: Any
-) -> COINClassifier | COINRegressor:
+def _fit(task: str, options: dict[str, Any], X: Any, labels: Any, adjacency: Any, weights: Any) -> Any:
     """Fit the estimator of the task with the options that were given; one that it lacks is an error."""
     from sklearn.utils._param_validation import InvalidParameterError
 
-    from condiff.estimators import COINClassifier, COINRegressor
+    from condiff.estimators import COINClassifier, COINMultiLabelClassifier, COINRegressor
 
-    kind = COINClassifier if task == "classification" else COINRegressor
+    kind = COINRegressor if task == "regression" else COINClassifier
     given = {name: value for name, value in options.items() if value is not None}
     for name in given:
         if name not in kind._get_param_names():
@@ -352,7 +383,8 @@ def _fit(
             raise InvalidInputError(f"{option} does not apply to a {task}: leave it out")
     edges = {} if adjacency is None else {"adjacency": adjacency}
     try:
-        return kind(**given).fit(X, labels, weights, **edges)
+        model = kind(**given)
+        return (COINMultiLabelClassifier(model) if task == SEVERAL else model).fit(X, labels, weights, **edges)
     except InvalidParameterError as error:
         wrong = next((name for name in given if f"'{name}' parameter" in str(error)), "")
         allowed = kind._parameter_constraints.get(wrong, [])
@@ -375,7 +407,7 @@ def _score(model: COINClassifier | COINRegressor, classes: Sequence[Label]) -> d
     n = len(np.unique(record.nodes[record.held_out]))  # of several chances at a row one label is made
     facts: dict[str, Any] = {"always": None, "always_score": None, "class_scores": None, "better": None, "most": None}
     facts |= {"interval": None, "reliability": None, "class_reliability": None}
-    if not n:
+    if not record.is_scored:
         return facts
     if not classes:
         gains = ((truth - truth.mean(axis=0)) ** 2 - (truth - record.answers) ** 2).mean(axis=1)

@@ -132,6 +132,8 @@ class FitFacts:
         The columns that name the rows, and the names of the training rows.
     edges
         Whether edges were given.
+    separator
+        What separates the labels of a row that may have several; empty where it has one.
     """
 
     target: str = ""
@@ -139,6 +141,7 @@ class FitFacts:
     id_columns: list[str] = field(default_factory=list)
     ids: list[int | str] = field(default_factory=list)
     edges: bool = False
+    separator: str = ""
 
     @classmethod
     def of(cls, metadata: Any, folder: Path) -> FitFacts:
@@ -147,6 +150,7 @@ class FitFacts:
         facts = cls(**{each.name: known[each.name] for each in fields(cls) if each.name in known})
         names = (facts.unlabelled, facts.id_columns)
         sound = isinstance(facts.target, str) and isinstance(facts.edges, bool) and isinstance(facts.ids, list)
+        sound &= isinstance(facts.separator, str)
         sound &= all(isinstance(each, list) and all(isinstance(name, str) for name in each) for each in names)
         sound = sound and all(isinstance(name, int | str) for name in facts.ids)
         if not sound:
@@ -165,6 +169,8 @@ def peek(folder: Path) -> tuple[FitFacts, list[str]]:
     try:
         content = read_json(path, "fit the model again")
         state = content["state"]["$dict"]
+        if "heads_" in state:  # every head reads the same columns
+            state = state["heads_"][0]["$dict"]["state"]["$dict"]
         if state["encoder_"] is not None:
             columns = [column["$dict"] for column in state["encoder_"]["$dict"]["columns"]]
             names = [str(column["name"]) for column in columns if column["type"] != "dropped"]

@@ -132,7 +132,14 @@ def command(
         fitted: Any = load_answers(model)
         facts = FitFacts.of(fitted.metadata_, model)
         notes = [GATHERED] * (model / "cluster").is_dir()
-        notes += [*table.notes, *([] if fitted.encoder_ is None else fitted.encoder_.notes_at_predict(table))]
+        reader = fitted.heads_[0] if hasattr(fitted, "heads_") else fitted
+        notes += [*table.notes, *([] if reader.encoder_ is None else reader.encoder_.notes_at_predict(table))]
+        if reader is not fitted:
+            _refuse_for_several(coverage, abstain, none_of_these)
+            answers = _several(fitted, facts, table, ids, edge_file, notes)
+            columns = _row_columns(table, ids, keep_columns, facts.target)
+            _finish(_several_summary(answers, fitted.classes_.tolist()), columns, answers, out, notes, formulas, json)
+            return
         outputs = _answers(fitted, facts, table, ids, edge_file, notes)
         if not fitted.classifies:
             _refuse_for_values(abstain, none_of_these, per_class)
@@ -153,19 +160,26 @@ def command(
     )
     if scope is not None:
         answers["out_of_scope"] = scope[0].round(6).tolist()
+    told = _class_summary(answers) if fitted.classifies else _value_summary(answers)
+    _finish(told, columns, answers, out, notes, formulas, json)
+
+
+def _finish(
+    told: tuple[dict[str, Any], str],
+    columns: dict[str, list[Any]],
+    answers: dict[str, list[Any]],
+    out: Path,
+    notes: list[str],
+    formulas: bool,
+    json: bool,
+) -> None:
+    """Write the answers beside the columns of the table, and say what they are."""
+    facts, line = told
     columns = {**{_free(name, answers): values for name, values in columns.items()}, **answers}
     notes += formula_notes(_write(columns, out, formulas))
-    summary: dict[str, Any] = {"rows": table.n_rows, "out": str(out), "notes": notes}
-    summary["given"] = 0 if given is None else int(observed(given).sum())
-    summary["disagreeing"] = _disagreeing(answers)
-    if fitted.classifies:
-        line = _class_summary(summary, answers)
-    else:
-        found = np.array(answers["value"])
-        summary["mean"] = float(found.mean())
-        line = (
-            f"{counted(len(found), 'row')}: values from {found.min():.4g} to {found.max():.4g}, mean {found.mean():.4g}"
-        )
+    summary: dict[str, Any] = {"rows": len(next(iter(answers.values()))), "out": str(out), "notes": notes}
+    summary["given"] = sum(value is not None for value in answers.get("given", ()))
+    summary |= {"disagreeing": _disagreeing(answers), **facts}
     if json:
         print_json([summary])
         return
@@ -272,6 +286,40 @@ def _ranges(
     return found
 
 
+def _several(
+    fitted: Any, facts: FitFacts, table: Table, ids: Sequence[str], edge_file: Path | None, notes: list[str]
+) -> dict[str, list[Any]]:
+    """The columns of answers of a model that gives any number of labels to a row."""
+    from condiff.cli.several import several_columns
+    from condiff.cli.target import several
+    from condiff.encoders.encoding import rows_for
+
+    if facts.edges or edge_file is not None:
+        parts = [_answers(head, facts, table, ids, edge_file, notes)[:, 1] for head in fitted.heads_]
+        notes[:] = dict.fromkeys(notes)  # every head says the same
+        chances = np.stack(parts, axis=1)
+    else:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "X does not have valid feature names")  # they have been compared
+            chances = fitted.predict_proba(rows_for(fitted.heads_[0], table))
+    names, separator = [str(name) for name in fitted.classes_], facts.separator or ";"
+    given: list[set[str] | None] = [None] * table.n_rows
+    if facts.target in table.columns and facts.separator:
+        given = several(table, facts.target, separator, facts.unlabelled)
+        unknown = Counter(label for cell in given for label in (cell or set()) - set(names))
+        notes += _strangers(unknown, facts.target)
+    return several_columns(chances, names, separator, given)
+
+
+def _refuse_for_several(coverage: float | None, abstain: float | None, none_of_these: float | None) -> None:
+    """Options that mean nothing where a row may have several labels."""
+    for option, given in (("--coverage", coverage), ("--abstain", abstain), ("--none-of-these", none_of_these)):
+        if given is not None:
+            raise InvalidInputError(
+                f"{option} is for rows of one label, and this model gives several: leave it out, and see the p_ columns"
+            )
+
+
 def _refuse_for_values(abstain: float | None, none_of_these: float | None, per_class: bool) -> None:
     """Options that mean nothing for values."""
     for option, given in (
@@ -335,7 +383,12 @@ def _given(table: Table, facts: FitFacts) -> NDArray[Any] | None:
 def _unknown_labels(given: NDArray[Any], classes: list[Any], target: str) -> list[str]:
     """Labels in the table that the model has not learned, as a note."""
     known = set(map(str, classes))
-    unknown = Counter(word for value in given[observed(given)].tolist() if (word := str(_plain(value))) not in known)
+    return _strangers(
+        Counter(word for value in given[observed(given)].tolist() if (word := str(_plain(value))) not in known), target
+    )
+
+
+def _strangers(unknown: Counter[str], target: str) -> list[str]:
     if not unknown:
         return []
     shown = listed([word for word, _ in unknown.most_common(3)], 3)
@@ -411,7 +464,7 @@ def _disagreeing(answers: dict[str, list[Any]]) -> int:
     """How many labels that were given the model would not have given; of values, those outside of the interval."""
     said, given = answers.get("model_says", []), answers.get("given", [])
     if "low" not in answers:
-        return sum(value is not None for value in said) if "label" in answers else 0
+        return 0 if "value" in answers else sum(value is not None for value in said)
     limits = zip(given, answers["low"], answers["high"], strict=False)
     return sum(own is not None and not low <= own <= high for own, low, high in limits)
 
@@ -420,14 +473,29 @@ def _plain(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _class_summary(summary: dict[str, Any], answers: dict[str, list[Any]]) -> str:
+def _class_summary(answers: dict[str, list[Any]]) -> tuple[dict[str, Any], str]:
+    """What was answered, as plain values and in words."""
     counts = Counter(str(label) for label in answers["label"] if label is not None)
-    summary["labels"] = {label: counts[label] for label in sorted(counts)}
-    summary["below_half"] = sum(value is not None and value < 0.5 for value in answers["confidence"])
-    summary["left_out"] = summary["rows"] - counts.total()
-    named = [*summary["labels"].items(), *([("no answer", summary["left_out"])] if summary["left_out"] else [])]
-    shown = ", ".join(f"{label} {count}" for label, count in named)
-    return f"{counted(summary['rows'], 'row')}: {shown}; {summary['below_half']} with a confidence below one half"
+    rows, labels = len(answers["label"]), {label: counts[label] for label in sorted(counts)}
+    below, left_out = sum(value is not None and value < 0.5 for value in answers["confidence"]), rows - counts.total()
+    shown = _counts(labels | ({"no answer": left_out} if left_out else {}))
+    line = f"{counted(rows, 'row')}: {shown}; {below} with a confidence below one half"
+    return {"labels": labels, "below_half": below, "left_out": left_out}, line
+
+
+def _value_summary(answers: dict[str, list[Any]]) -> tuple[dict[str, Any], str]:
+    found = np.array(answers["value"])
+    line = f"{counted(len(found), 'row')}: values from {found.min():.4g} to {found.max():.4g}, mean {found.mean():.4g}"
+    return {"mean": float(found.mean())}, line
+
+
+def _several_summary(answers: dict[str, list[Any]], names: list[str]) -> tuple[dict[str, Any], str]:
+    counts = {name: sum(chance > 0.5 for chance in answers[f"p_{name}"]) for name in names}
+    return {"labels": counts}, f"{counted(len(answers['labels']), 'row')}: {_counts(counts)}"
+
+
+def _counts(labels: dict[str, int]) -> str:
+    return ", ".join(f"{label} {count}" for label, count in labels.items())
 
 
 def _write(columns: dict[str, list[Any]], out: Path, formulas: bool) -> int:

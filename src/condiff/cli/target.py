@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,8 @@ from condiff.errors import InvalidInputError
 from condiff.readers.tables import Table
 from condiff.readers.targets import Label, encode_classes, infer_task, regression_values, vote_shares
 
+#: The task of giving any number of labels to a row.
+SEVERAL = "several labels"
 # What ``condiff predict`` writes before the name of a class whose chance it gives.
 _CHANCE = "p_"
 
@@ -24,7 +27,7 @@ class Target:
     Attributes
     ----------
     task
-        ``classification`` or ``regression``.
+        ``classification``, ``regression`` or :data:`SEVERAL`.
     labels
         Class codes, -1 where there is none; or values, NaN where there is none; or the chance of every class, (rows,
         classes), NaN throughout where nothing is known.
@@ -34,6 +37,9 @@ class Target:
         Words that mean that there is no label.
     notes
         What else there is to know, in words.
+    separator
+        What separates the labels of a row that may have several; empty where it has one. Then ``labels`` are 1 where a
+        label applies and 0 where it does not, (rows, labels), NaN throughout where nothing is known.
     """
 
     task: str
@@ -42,6 +48,7 @@ class Target:
     counts: list[int]
     unlabelled: Sequence[str] = ()
     notes: tuple[str, ...] = ()
+    separator: str = ""
 
     @classmethod
     def of(cls, table: Table, target: str, unlabelled: Sequence[str] = (), task: str = "auto") -> Target:
@@ -56,6 +63,28 @@ class Target:
         if fraction is not None:
             raise InvalidInputError(f"{where} is continuous ({fraction} is no class): use --task regression")
         return cls(chosen, labels, classes, np.bincount(labels[labels >= 0]).tolist(), unlabelled)
+
+    @classmethod
+    def of_several(cls, table: Table, target: str, separator: str, unlabelled: Sequence[str] = ()) -> Target:
+        """The labels that the cells of a column hold, any number in each."""
+        where = f"target column {target!r} of {table.source}"
+        table.require([target], "target column")
+        cells = several(table, target, separator, unlabelled)
+        if not any(cell and len(cell) > 1 for cell in cells):
+            raise InvalidInputError(f"no cell of {where} holds two labels with {separator!r} between them")
+        counts = Counter(label for cell in cells for label in cell or ())
+        labels = np.full((len(cells), len(counts)), np.nan)
+        names = sorted(counts)
+        for row, cell in enumerate(cells):
+            if cell is not None:
+                labels[row] = [name in cell for name in names]
+        everywhere = [name for name in names if counts[name] == sum(cell is not None for cell in cells)]
+        if everywhere:
+            raise InvalidInputError(
+                f"every labelled row of {where} has {everywhere[0]!r}: label rows without it ({separator!r} alone is a "
+                "row without any), or leave it out"
+            )
+        return cls(SEVERAL, labels, list(names), [counts[name] for name in names], unlabelled, (), separator)
 
     @classmethod
     def of_votes(cls, table: Table, columns: Sequence[str], unlabelled: Sequence[str] = ()) -> Target:
@@ -147,6 +176,18 @@ def row_weights(table: Table, column: str, known: NDArray[np.bool_]) -> NDArray[
     if not weights[known].any():
         raise InvalidInputError(f"weight column {column!r} of {table.source} is 0 in every labelled row")
     return weights
+
+
+def several(table: Table, target: str, separator: str, unlabelled: Sequence[str] = ()) -> list[set[str] | None]:
+    """The labels in every cell of a column; None where nothing is known, as in an empty one.
+
+    A cell of nothing but the separator is that of a row to which no label applies.
+    """
+    words = table.column(target).words().tolist()
+    return [
+        None if word in ("", *unlabelled) else {part.strip() for part in word.split(separator.strip())} - {""}
+        for word in words
+    ]
 
 
 def _cells(table: Table, name: str, unlabelled: Sequence[str] = ()) -> NDArray[Any]:

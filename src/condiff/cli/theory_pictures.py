@@ -111,7 +111,7 @@ def _smooth_table(
         raise InvalidInputError(f"--out must end in .csv for a table, but is {out}")
     fitted = load(model)
     if not isinstance(fitted, COINClassifier):
-        raise InvalidInputError(f"{model} predicts numbers: a certificate is about classes")
+        raise InvalidInputError(f"{model} holds a {type(fitted).__name__}: a certificate is about classes")
     table = read_table(data)
     read = rows_for(fitted, table)
     numbers = read if fitted.encoder_ is None else fitted.encoder_.transform(read)

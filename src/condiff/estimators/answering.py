@@ -382,16 +382,57 @@ class ValueAnswers(Answers):
         return np.where(self._logarithmic, np.exp(np.where(self._logarithmic, inside, 0.0)), values)
 
 
+class SeveralAnswers:
+    """Answers of a classifier that gives several labels to a row: those of a head for each."""
+
+    classes_: NDArray[Any]
+    heads_: list[Any]
+    metadata_: Any
+
+    def _require_fitted(self) -> None:
+        """Nothing: what answers and no more was made of a fitted model."""
+
+    def predict_proba(self, X: Any, *, adjacency: Any = None) -> Array:
+        """The probability that each label applies, (n_samples, n_labels)."""
+        rows, heads = self._read_once(X)
+        return np.stack([head.predict_proba(rows, adjacency=adjacency)[:, 1] for head in heads], axis=1)
+
+    def predict(self, X: Any, *, adjacency: Any = None) -> NDArray[np.int64]:
+        """1 where a label applies and 0 where it does not, (n_samples, n_labels)."""
+        rows, heads = self._read_once(X)
+        return np.stack([head.predict(rows, adjacency=adjacency) for head in heads], axis=1)
+
+    def _read_once(self, X: Any) -> tuple[Any, list[Any]]:
+        """Rows, and heads that read them: a table is encoded once for all."""
+        self._require_fitted()
+        first = self.heads_[0]
+        if first.encoder_ is None:
+            return X, self.heads_
+        return first._numbers(features_of(X), learn=False), [head.on_numbers() for head in self.heads_]
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        """Take over a state that has been checked."""
+        self.heads_ = [self._head_of(saved["params"], dict(saved["state"])) for saved in state.pop("heads_")]
+        self.__dict__.update(state)
+
+    def _head_of(self, params: dict[str, Any], state: dict[str, Any]) -> Any:
+        return _answering(ClassAnswers(), params, state)
+
+
 # The parameters that answers depend on, with what they must look like in a file.
 _PARAMETERS: dict[str, Check] = {
     "solver": one_of(*SOLVER_NAMES),
     "folds": whole(0),
     "noisy_labels": lambda value, name, sizes: (one_of("auto") if isinstance(value, str) else flag)(value, name, sizes),
 }
-_ANSWERS: dict[str, type[Answers]] = {"COINClassifier": ClassAnswers, "COINRegressor": ValueAnswers}
+_ANSWERS: dict[str, type[Answers | SeveralAnswers]] = {
+    "COINClassifier": ClassAnswers,
+    "COINMultiLabelClassifier": SeveralAnswers,
+    "COINRegressor": ValueAnswers,
+}
 
 
-def load_answers(folder: str | Path) -> Answers:
+def load_answers(folder: str | Path) -> Answers | SeveralAnswers:
     """What answers in the place of the classifier or regressor that was saved in a folder.
 
     It has the methods that predict, and is checked as :func:`condiff.load` does, which also loads what fits.
@@ -402,11 +443,16 @@ def load_answers(folder: str | Path) -> Answers:
         raise InvalidFileError(f"{folder} holds a {content['kind']!r}, not a classifier or a regressor")
     with refusing(folder, "a model that this version of condiff can load", "save it again"):
         check_state(content["kind"], content["state"])
-        model = kind()
-        for name, check in _PARAMETERS.items():
-            if name in content["params"]:
-                check(content["params"][name], name, {})
-                setattr(model, name, content["params"][name])
-        model._restore(dict(content["state"]))
+        model: Answers | SeveralAnswers = _answering(kind(), content["params"], dict(content["state"]))
     model.metadata_ = content["metadata"]
+    return model
+
+
+def _answering(model: Any, params: dict[str, Any], state: dict[str, Any]) -> Any:
+    """A model that takes over a state that has been checked, and the parameters that answers depend on."""
+    for name, check in _PARAMETERS.items():
+        if name in params:
+            check(params[name], name, {})
+            setattr(model, name, params[name])
+    model._restore(state)
     return model

@@ -34,6 +34,7 @@ from condiff.estimators.links import Ground
 from condiff.estimators.recipe import Array, Finished, FitBase, Recipe, half_strength
 from condiff.estimators.rehearsal import rehearse
 from condiff.graph import Graph
+from condiff.uncertainty.record import can_score
 
 #: Half steps that are compared on each graph: from hardly any to what mixes a neighbourhood.
 STEPS: Mapping[Joined, tuple[int, ...]] = {
@@ -203,11 +204,12 @@ def decide(data: Labelled, stage: tuple[Ground, Labelled], held_out: NDArray[np.
     chosen, why = recipe.given(), ""
     if recipe.layers is None:
         # How far an answer is off without its label: labels that are drawn anew are as noisy.
-        misses = [fold.before[fold.rows] - fold.targets for fold in folds]
+        scored = folds if can_score(labels.rows[held_out.any(axis=0)]) else []
+        misses = [fold.before[fold.rows] - fold.targets for fold in scored]
         noise = 0.7 * float(np.sqrt(np.mean(np.concatenate(misses) ** 2))) if misses else 0.0
         candidates = rehearse(some, labels, on_stage, recipe, noise)
         chosen = max(candidates, key=lambda each: each.worth)
-        if chosen.layers and folds and not data.classifies and not _agree(folds, some, recipe, chosen):
+        if chosen.layers and scored and not data.classifies and not _agree(scored, some, recipe, chosen):
             chosen, why = Candidate(), f"held-out labels gain nothing from {chosen}"
     return Decided(base, trees, stage, on_stage, folds, candidates, chosen, why, recipe)
 

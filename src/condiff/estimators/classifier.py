@@ -116,7 +116,8 @@ class COINClassifier(ClassAnswers, ClassifierMixin, BaseCOIN):  # type: ignore[m
         merely unsure would explain; if so it fits anew without those that are very likely wrong, and answers for them;
         ``doubted_`` marks them.
     folds : int, default=5
-        Folds of labelled points that are held out in turn for ``cv_score_`` and the calibration; 0 for none.
+        Folds of labelled points that are held out in turn, for prediction sets and, where ten points or more can be
+        held out, for ``cv_score_`` and the calibration; 0 for none.
     random_state : int, RandomState instance or None, default=0
         Seed of the initialisations.
     engine : {"auto", "reference"}, default="auto"
@@ -279,7 +280,7 @@ class COINClassifier(ClassAnswers, ClassifierMixin, BaseCOIN):  # type: ignore[m
         domain = self._domain
         answers, item = self._learn(nodes, items, prior)
         self.doubted_ = np.zeros(len(nodes.of_row), bool)
-        if self.noisy_labels == "auto" and len(item) and targets.shares is None:
+        if self.noisy_labels == "auto" and self.record_.is_scored and targets.shares is None:
             wrong = np.zeros(len(items.nodes), bool)
             wrong[item] = doubted(answers, items.targets[item], items.weights[item])
             if wrong.any():
@@ -298,7 +299,7 @@ class COINClassifier(ClassAnswers, ClassifierMixin, BaseCOIN):  # type: ignore[m
 
     def _learn(self, nodes: Nodes, items: Items, prior: Array | None) -> tuple[Array, NDArray[np.int64]]:
         """Fit, and calibrate on held-out labels; returns the answers at these, and which items they are."""
-        held_out = held_out_folds(items, items.targets, self.folds)
+        held_out = held_out_folds(items, items.targets, self.folds, fewest=1)
         item = np.nonzero(held_out)[1]
 
         def log_losses(answers: Array, item: NDArray[np.int64]) -> Array:
@@ -315,8 +316,9 @@ class COINClassifier(ClassAnswers, ClassifierMixin, BaseCOIN):  # type: ignore[m
             prior=prior,
         )
         self.temperature_, self.cv_score_ = 1.0, float("nan")
-        self.shrinkage_ = 0.0 if len(item) or self.calibration is None else 1 / (1 + items.n_labelled)
-        if len(item):
+        scored = self.record_.is_scored
+        self.shrinkage_ = 0.0 if scored or self.calibration is None else 1 / (1 + items.n_labelled)
+        if scored:
             codes, shares = items.targets[item], items.weights[item]
             self.cv_score_ = float(np.average(answers.argmax(axis=1) == codes, weights=shares))
             if self._graph_is_given:

@@ -133,7 +133,7 @@ def check_held_out(model: Any, *, proved: bool) -> None:
     if not len(model.record_.held_out):
         raise InvalidInputError(
             "no label was held out, so that no coverage can be promised: "
-            + ("set folds to 2 or more" if model.folds < 2 else "label at least ten rows, two or more of a class")
+            + ("set folds to 2 or more" if model.folds < 2 else "label two rows of a class, or three values")
         )
     if proved and model.record_.fold_outputs is None:
         raise InvalidInputError(

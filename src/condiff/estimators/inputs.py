@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from condiff.errors import InvalidInputError
 from condiff.graph import Graph
+from condiff.uncertainty.record import FEWEST_SCORED
 
 Array = NDArray[np.float64]
 
@@ -285,10 +286,6 @@ def _is_missing(label: Any) -> bool:
     return bool(label == "") if isinstance(label, str) else bool(label != label)
 
 
-# With fewer held-out points than this, their score is noise.
-_FEWEST_HELD_OUT = 10
-
-
 @dataclass(frozen=True)
 class Items:
     """Targets at nodes; a node with several different targets has several items.
@@ -359,12 +356,15 @@ def known_shares(class_prior: Any, classes: NDArray[Any]) -> NDArray[np.float64]
     return np.asarray(sizes / sizes.sum())
 
 
-def held_out_folds(items: Items, strata: NDArray[np.int64], folds: int) -> NDArray[np.bool_]:
+def held_out_folds(
+    items: Items, strata: NDArray[np.int64], folds: int, fewest: int = FEWEST_SCORED
+) -> NDArray[np.bool_]:
     """Which items each fold holds out, of shape (folds, items); no rows where there are too few labels.
 
-    Every fold takes its share of each stratum, and all items of a node go together. A stratum of one node is never
-    held out, because nothing would be left to learn it from. Nodes are in the order of their fingerprints, which is as
-    good as random and does not depend on the order of the data.
+    There are too few where fewer than ``fewest`` points can be held out, or a fold would leave less than two. Every
+    fold takes its share of each stratum, and all items of a node go together. A stratum of one node is never held out,
+    because nothing would be left to learn it from. Nodes are in the order of their fingerprints, which is as good as
+    random and does not depend on the order of the data.
     """
     none = np.zeros((0, len(items.nodes)), dtype=bool)
     if folds < 2:
@@ -380,10 +380,13 @@ def held_out_folds(items: Items, strata: NDArray[np.int64], folds: int) -> NDArr
         for position, node in enumerate(members):
             fold_of[items.nodes == node] = (position + shift) % folds
         shift += len(members)
-    if len(np.unique(items.nodes[fold_of >= 0])) < _FEWEST_HELD_OUT:
+    if len(np.unique(items.nodes[fold_of >= 0])) < fewest:
         return none
     masks = fold_of == np.arange(folds)[:, None]
-    return np.asarray(masks[masks.any(axis=1)])
+    masks = masks[masks.any(axis=1)]
+    if any(len(np.unique(items.nodes[~mask])) < 2 for mask in masks):
+        return none
+    return np.asarray(masks)
 
 
 def is_networkx(X: Any) -> bool:

@@ -11,14 +11,13 @@ from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from condiff.errors import InvalidInputError
+from condiff.estimators.answering import SeveralAnswers
 from condiff.estimators.classifier import COINClassifier
 from condiff.estimators.prepared import Prepared
 from condiff.estimators.saving import Saveable
 
-Array = NDArray[np.float64]
 
-
-class COINMultiLabelClassifier(Saveable):
+class COINMultiLabelClassifier(SeveralAnswers, Saveable):
     """Whether each of several labels applies to a row: one :class:`COINClassifier` for each, on the same graph.
 
     The rows are encoded and joined once. Every label then has its own base, diffusion and temperature, and its own
@@ -73,15 +72,14 @@ class COINMultiLabelClassifier(Saveable):
         self.transduction_ = np.stack([head.transduction_ for head in self.heads_], axis=1)
         return self
 
-    def predict_proba(self, X: Any, *, adjacency: Any = None) -> Array:
-        """The probability that each label applies, (n_samples, n_labels)."""
-        check_is_fitted(self)
-        return np.stack([head.predict_proba(X, adjacency=adjacency)[:, 1] for head in self.heads_], axis=1)
+    @property
+    def n_features_in_(self) -> int:
+        """How many features or columns there are."""
+        self._require_fitted()
+        return self.heads_[0].n_features_in_
 
-    def predict(self, X: Any, *, adjacency: Any = None) -> NDArray[np.int64]:
-        """1 where a label applies and 0 where it does not, (n_samples, n_labels)."""
-        check_is_fitted(self)
-        return np.stack([head.predict(X, adjacency=adjacency) for head in self.heads_], axis=1)
+    def _require_fitted(self) -> None:
+        check_is_fitted(self, "heads_")
 
     def _saved_params(self) -> dict[str, Any]:
         return {"estimator": None}  # each head has its own
@@ -90,14 +88,11 @@ class COINMultiLabelClassifier(Saveable):
         heads = [{"params": head._saved_params(), "state": head._state()} for head in self.heads_]
         return self._fitted() | {"heads_": heads}
 
-    def _restore(self, state: dict[str, Any]) -> None:
-        self.heads_ = []
-        for saved in state.pop("heads_"):
-            head = COINClassifier(**saved["params"])
-            head._validate_params()
-            head._restore(dict(saved["state"]))
-            self.heads_.append(head)
-        self.__dict__.update(state)
+    def _head_of(self, params: dict[str, Any], state: dict[str, Any]) -> COINClassifier:
+        head = COINClassifier(**params)
+        head._validate_params()
+        head._restore(state)
+        return head
 
 
 def _read_labels(Y: Any) -> NDArray[np.int64]:

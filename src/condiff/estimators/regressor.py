@@ -79,7 +79,7 @@ class COINRegressor(ValueAnswers, RegressorMixin, BaseCOIN):  # type: ignore[mis
         reach = (bent.max(axis=0) - bent.min(axis=0)) / 4
         self._low, self._high = bent.min(axis=0) - reach, bent.max(axis=0) + reach
         scaled = Items(items.nodes, self.scaled(items.targets), items.weights)
-        held_out = held_out_folds(items, np.zeros(len(items.nodes), dtype=np.int64), self.folds)
+        held_out = held_out_folds(items, np.zeros(len(items.nodes), dtype=np.int64), self.folds, fewest=1)
         item = np.nonzero(held_out)[1]
         answers = self._fit(
             nodes,
@@ -89,7 +89,7 @@ class COINRegressor(ValueAnswers, RegressorMixin, BaseCOIN):  # type: ignore[mis
             item_losses=lambda answers, item: ((answers - scaled.targets[item]) ** 2).mean(axis=1),
         )
         self.cv_score_ = float("nan")
-        if len(item):
+        if self.record_.is_scored:
             held_out_values = self._values(answers)
             self.cv_score_ = float(r2_score(items.targets[item], held_out_values, sample_weight=items.weights[item]))
         self.transduction_ = self.values_of(self._outputs_of_rows(nodes, X))

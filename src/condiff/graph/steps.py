@@ -83,18 +83,42 @@ def _matrix(operator: SparseLaplacian) -> Matrix:
 
 def chebyshev_series(operator: SparseLaplacian, u: Tensor, coefficients: Tensor, bound: float) -> Tensor:
     r""":math:`\sum_k c_k T_k(2 L / b - I) u` of degree 1 at least: each degree is one pass over ``u`` and the sum."""
-    from condiff.kernels.diffusion import chebyshev_rows
-
-    kind = operator.weights.detach().numpy().dtype.type
     width = -(-u.shape[1] // LANE) * LANE
     before = torch.zeros(u.shape[0], width, dtype=u.dtype)
     before[:, : u.shape[1]] = u.detach()
+    now = (2.0 / bound) * product(operator, before) - before
+    kept = (4.0 / bound) * operator.degree - 2.0
+    return chebyshev_sum(operator, before, now, coefficients, kept, -4.0 / bound)[:, : u.shape[1]]
+
+
+def chebyshev_sum(
+    operator: SparseLaplacian, before: Tensor, now: Tensor, coefficients: Tensor, kept: Tensor, scale: float
+) -> Tensor:
+    r""":math:`\sum_k c_k u_k` with :math:`u_{k+1}` = ``kept`` :math:`u_k` + ``scale`` :math:`W u_k - u_{k-1}`.
+
+    Parameters
+    ----------
+    operator
+        Whose weights W are.
+    before, now
+        :math:`u_0` and :math:`u_1`, whole lanes of columns; both are overwritten.
+    coefficients
+        Two at least.
+    kept, scale
+        One number for each node, and one for the weights.
+    """
+    total = coefficients[0] * before + coefficients[1] * now
+    if not multiplies_compiled(operator, now):
+        for coefficient in coefficients[2:]:
+            before, now = now, combination(operator, now, kept, scale) - before
+            total += coefficient * now
+        return total
+    from condiff.kernels.diffusion import chebyshev_rows
+
+    kind = operator.weights.detach().numpy().dtype.type
     with ThreadPoolExecutor(thread_count()) as pool:
-        now = (2.0 / bound) * product(operator, before) - before
-        total = coefficients[0] * before + coefficients[1] * now
-        kept = ((4.0 / bound) * operator.degree - 2.0).numpy()
         for share in coefficients[2:].tolist():
-            factors = kept, kind(-4.0 / bound), kind(share)
+            factors = kept.numpy(), kind(scale), kind(share)
             by_parts(pool, _matrix(operator), chebyshev_rows, *factors, now.numpy(), before.numpy(), total.numpy())
             before, now = now, before
-    return total[:, : u.shape[1]]
+    return total

@@ -32,6 +32,8 @@ class Score:
 def held_out_scores(record: FitRecord, fair: NDArray[np.bool_]) -> tuple[Score | None, Score | None]:
     """The scores of a fitted classifier over held-out labels: of rows that are a fair sample, and of all rows.
 
+    None where too few labels were held out for a score.
+
     Parameters
     ----------
     record
@@ -39,6 +41,8 @@ def held_out_scores(record: FitRecord, fair: NDArray[np.bool_]) -> tuple[Score |
     fair
         Which rows of the table were not asked for because they are hard.
     """
+    if not record.is_scored:
+        return None, None
     right = record.answers.argmax(axis=1) == record.targets[record.held_out]
     sample = np.isin(record.nodes[record.held_out], record.node_of_row[fair])
     return Score.counted(right[sample]), Score.counted(right)

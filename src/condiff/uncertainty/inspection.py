@@ -257,7 +257,7 @@ class Inspection:
         Empty for values, and where there were too few labels to hold some out.
         """
         items = self.record.held_out
-        if not self._classifies or not len(items):
+        if not self._classifies or not self.record.is_scored:
             return []
         chances, codes = self._chances(self.record.answers), self.record.targets[items]
         nodes = self.record.nodes[items]
@@ -288,7 +288,7 @@ class Inspection:
         None where there were too few labels to hold some out.
         """
         items = self.record.held_out
-        if not len(items):
+        if not self.record.is_scored:
             return None
         answers = self.record.answers
         if self._classifies:

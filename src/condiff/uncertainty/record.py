@@ -10,6 +10,14 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
+#: Held-out points from which on their score says something; fewer are enough for what a prediction set can promise.
+FEWEST_SCORED = 10
+
+
+def can_score(nodes: NDArray[np.int64]) -> bool:
+    """Whether answers at these held-out points say how good others are: to score, to calibrate and to decide by."""
+    return len(np.unique(nodes)) >= FEWEST_SCORED
+
 
 @dataclass(frozen=True, eq=False)
 class FitRecord:
@@ -51,3 +59,8 @@ class FitRecord:
     answers: Array
     fold: NDArray[np.int64] | None = None
     fold_outputs: NDArray[np.float32] | None = None
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether enough labels were held out to say how good answers are."""
+        return can_score(self.nodes[self.held_out])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -78,6 +79,11 @@ def field_graph(features: Features) -> sp.csr_array:
 def order(features: Features) -> NDArray[np.int64]:
     """The images in an order in which neighbours in the field's graph stand close together."""
     return np.asarray(reverse_cuthill_mckee(sp.csr_matrix(field_graph(features)), symmetric_mode=True), np.int64)
+
+
+def kept_modes(features: Features, make: Callable[[], dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
+    """The modes of the field's graph in this order, which take longer than most methods; made once."""
+    return _kept(f"modes-{features}", make, N_NEIGHBOURS, EPOCHS)
 
 
 def fingerprint(features: Features) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -188,7 +188,7 @@ def in_order(features: mnist.Features) -> tuple[NDArray[np.float32], FieldGraph,
     place[order] = np.arange(len(order))
     moved = sp.csr_array(weights[order][:, order])
     moved.sort_indices()
-    return mnist.points(features)[order], FieldGraph(moved), place
+    return mnist.points(features)[order], FieldGraph(moved, partial(mnist.kept_modes, features)), place
 
 
 def published(row: Row) -> float | None:

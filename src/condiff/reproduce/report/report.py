@@ -28,9 +28,12 @@ def report(folder: Path, command: str) -> str:
     """
     require_folder(folder)
     if (folder / "model.json").is_file():
-        from condiff.estimators import load
+        from condiff.estimators import COINClassifier, COINRegressor, load
 
-        return model_page(load(folder), folder.resolve().name, command)
+        model = load(folder)
+        if not isinstance(model, COINClassifier | COINRegressor):
+            raise InvalidFileError(f"{folder} holds a {type(model).__name__}, of which there is no report")
+        return model_page(model, folder.resolve().name, command)
     if is_results(folder):
         return results_report(read_results(folder)).page(command)
     if (folder / _ACCURACY).is_file():

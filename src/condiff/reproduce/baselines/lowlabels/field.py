@@ -8,8 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from condiff.diffusion.conjugate import Array, Product, operator_of
+from condiff.diffusion.conjugate import Array, Codes, Product, operator_of
 from condiff.graph import SparseLaplacian
+from condiff.reproduce.baselines.lowlabels.spectrum import Keep, Spectrum, inverse
 
 
 class FieldGraph:
@@ -19,10 +20,13 @@ class FieldGraph:
     ----------
     weights
         With an empty diagonal; symmetric, unless a method has changed them.
+    keep
+        Keeps the modes from one process to the next, if they are worth it.
     """
 
-    def __init__(self, weights: sp.csr_array) -> None:
+    def __init__(self, weights: sp.csr_array, keep: Keep | None = None) -> None:
         self.weights = sp.csr_array(weights, dtype=np.float64)
+        self._keep = keep
 
     @cached_property
     def degree(self) -> Array:
@@ -42,8 +46,23 @@ class FieldGraph:
     @cached_property
     def normalised(self) -> Product:
         """Products with the weights over the roots of both degrees."""
+        return Product(self._between_roots)
+
+    @cached_property
+    def _between_roots(self) -> sp.csr_array:
         diagonal = sp.diags_array(self.scale)
-        return Product(sp.csr_array(diagonal @ self.weights @ diagonal))
+        return sp.csr_array(diagonal @ self.weights @ diagonal)
+
+    @cached_property
+    def spectrum(self) -> Spectrum:
+        """The modes of the normalised Laplacian, of symmetric weights."""
+        return Spectrum(self._between_roots, self._keep)
+
+    def pushed(self, points: Codes, tolerance: float) -> Array:
+        """What heat does that flows in at each of some points and out everywhere: columns of the inverse Laplacian."""
+        right = np.zeros((len(self.degree), len(points)))
+        right[points, np.arange(len(points))] = self.scale[points]
+        return self.scale[:, None] * self.spectrum.apply(inverse, right, tolerance)
 
     @cached_property
     def heat(self) -> SparseLaplacian:

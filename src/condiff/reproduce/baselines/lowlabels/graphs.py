@@ -14,6 +14,7 @@ from condiff.diffusion.conjugate import Array, Codes, solve_symmetric
 from condiff.graph import nearest
 from condiff.reproduce.baselines.lowlabels.field import FieldGraph
 from condiff.reproduce.baselines.lowlabels.method import LowLabelMethod, LowLabelProblem
+from condiff.reproduce.baselines.lowlabels.spectrum import inverse
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,9 @@ class Scored(LowLabelMethod):
 class Laplace(Scored):
     """Harmonic functions (Zhu, Ghahramani and Lafferty, ICML 2003): every other point is the mean of its neighbours.
 
+    That is what the labelled points make of it by pushing just so hard that they have their labels: what a push at each
+    of them does is known from the graph alone, and the pushes solve as many equations as there are labels.
+
     Parameters
     ----------
     tolerance
@@ -51,35 +55,63 @@ class Laplace(Scored):
 
     tolerance: float = 1e-5
 
-    def graph(self, problem: LowLabelProblem) -> FieldGraph:
-        """The weights that the mean is taken with."""
-        return problem.graph
-
     def scores_of(self, problems: Sequence[LowLabelProblem]) -> list[Array]:
-        graph, width = self.graph(problems[0]), problems[0].n_classes
-        scale, right = graph.scale[:, None], np.empty((len(graph.degree), len(problems) * width))
-        for columns, problem in zip(blocks(problems), problems, strict=True):
-            right[:, columns] = scale * (graph.weights[:, problem.known] @ problem.indicators)
-            right[problem.known, columns] = 0.0
-
-        def apply(v: Array, which: Codes) -> Array:
-            image = graph.normalised.less(v)
-            for place, number in enumerate(which.tolist()):
-                image[problems[number].known, place * width : (place + 1) * width] = 0.0
-            return image
-
-        solved = scale * solve_symmetric(apply, right, self.tolerance, width=width)
-        found = [solved[:, columns] for columns in blocks(problems)]
-        for scores, problem in zip(found, problems, strict=True):
-            scores[problem.known] = problem.indicators
+        graph = problems[0].graph
+        still = graph.scale[:, None] * graph.spectrum.still  # constants, one for each part of the graph
+        every = graph.pushed(np.concatenate([problem.known for problem in problems]), self.tolerance)
+        found, last = [], 0
+        for problem in problems:
+            first, last, known = last, last + len(problem.known), problem.known
+            free, moved = still[known], every[:, first:last]
+            equations = np.block([[moved[known], free], [free.T, np.zeros((free.shape[1], free.shape[1]))]])
+            right = np.concatenate([problem.indicators, np.zeros((free.shape[1], problem.n_classes))])
+            # A part of the graph without labels has no equation for its constant: the smallest will do.
+            pushes = np.linalg.lstsq(equations, right, rcond=None)[0]
+            scores = moved @ pushes[: len(known)] + still @ pushes[len(known) :]
+            scores[known] = problem.indicators
+            found.append(scores)
         return found
 
 
 @dataclass(frozen=True)
-class WeightedNonlocal(Laplace):
-    """The weighted nonlocal Laplacian (Shi, Osher and Zhu, 2017): labelled points weigh as much as the others do."""
+class Reweighted(Scored):
+    """Harmonic functions on a graph whose weights depend on the labels: every draw is solved by itself.
 
-    at_once: ClassVar[int] = 1  # every draw has weights of its own
+    Parameters
+    ----------
+    tolerance
+        Of the solution, relative.
+    """
+
+    at_once: ClassVar[int] = 1
+
+    tolerance: float = 1e-5
+
+    @abstractmethod
+    def graph(self, problem: LowLabelProblem) -> FieldGraph:
+        """The weights that the mean is taken with."""
+
+    def scores_of(self, problems: Sequence[LowLabelProblem]) -> list[Array]:
+        return [self._scores(problem, self.graph(problem)) for problem in problems]
+
+    def _scores(self, problem: LowLabelProblem, graph: FieldGraph) -> Array:
+        scale, known = graph.scale[:, None], problem.known
+        right = scale * (graph.weights[:, known] @ problem.indicators)
+        right[known] = 0.0
+
+        def apply(v: Array, _: Codes) -> Array:
+            image = graph.normalised.less(v)
+            image[known] = 0.0
+            return image
+
+        found = scale * solve_symmetric(apply, right, self.tolerance)
+        found[known] = problem.indicators
+        return found
+
+
+@dataclass(frozen=True)
+class WeightedNonlocal(Reweighted):
+    """The weighted nonlocal Laplacian (Shi, Osher and Zhu, 2017): labelled points weigh as much as the others do."""
 
     def graph(self, problem: LowLabelProblem) -> FieldGraph:
         factor = np.ones(len(problem.points))
@@ -88,7 +120,7 @@ class WeightedNonlocal(Laplace):
 
 
 @dataclass(frozen=True)
-class ProperlyWeighted(Laplace):
+class ProperlyWeighted(Reweighted):
     """The properly weighted Laplacian (Calder and Slepcev, 2020): weights grow towards labels as a power of distance.
 
     The factor is ``1 + (r / d)^alpha`` with ``d`` the distance to the nearest label, averaged over an edge's ends, and
@@ -101,8 +133,6 @@ class ProperlyWeighted(Laplace):
     most
         The largest factor.
     """
-
-    at_once: ClassVar[int] = 1
 
     alpha: float = 2.0
     most: float = 1e7
@@ -181,11 +211,11 @@ class LabelSpreading(Scored):
     alpha: float = 0.99
 
     def scores_of(self, problems: Sequence[LowLabelProblem]) -> list[Array]:
-        graph, width = problems[0].graph, problems[0].n_classes
-        right = np.zeros((len(graph.degree), len(problems) * width))
+        graph = problems[0].graph
+        right = np.zeros((len(graph.degree), len(problems) * problems[0].n_classes))
         for columns, problem in zip(blocks(problems), problems, strict=True):
             right[problem.known, columns] = problem.indicators
-        solved = solve_symmetric(lambda v, _: graph.normalised.less(v, self.alpha), right, 1e-6, width=width)
+        solved = graph.spectrum.apply(lambda values: 1 / (1 - self.alpha * (1 - values)), right, 1e-6)
         return [solved[:, columns] for columns in blocks(problems)]
 
 
@@ -196,16 +226,15 @@ class Poisson(Scored):
     Parameters
     ----------
     tolerance
-        Of the solution, relative; the authors' own is as rough.
+        Of the solution, relative.
     """
 
-    tolerance: float = 1e-3
+    tolerance: float = 1e-5
 
     def scores_of(self, problems: Sequence[LowLabelProblem]) -> list[Array]:
-        graph, width = problems[0].graph, problems[0].n_classes
-        scale = graph.scale[:, None]
+        graph, scale = problems[0].graph, problems[0].graph.scale[:, None]
         right = scale * np.concatenate([sources(problem) for problem in problems], axis=1)
-        solved = solve_symmetric(lambda v, _: graph.normalised.less(v), right, self.tolerance, width=width)
+        solved = graph.spectrum.apply(inverse, right, self.tolerance)
         return [scale * solved[:, columns] for columns in blocks(problems)]
 
 
