@@ -229,6 +229,7 @@ def damaged_zip() -> bytes:
         (b"a b -1\n", "not negative"),
         (b"a b x\n", "the weight is 'x'"),
         (b"a b {x}}\n", "the weight is '{x}}'"),
+        (b"a b {[1]}\n", "the weight is '{.1.}'"),
         (b"graph [ node [ id 1 ", "not a readable GML file"),
         (b'{"nodes": [{"id": 1}], "links": [{"source": 1, "target": 2}]}', "not a readable graph"),
         (b'{"nodes": [{"id": 1}, {"id": 1}], "links": []}', "two nodes of one id"),

@@ -85,8 +85,9 @@ def test_runs_tell_the_options_they_were_made_with(folder: Path, request: pytest
         for run in store.runs():
             groups.setdefault((run.task, run.dataset, run.condition), []).append(run)
     untold = [place for place, runs in groups.items() if protocol(place[0]).options_of(runs) is None]
-    # What episodic methods were trained on is a folder of its own.
-    assert all(condition.get("episodic") for _, _, condition in untold)
+    # What episodic methods and backbones were trained into is a folder of its own.
+    assert all(condition.get("episodic") or condition.get("backbone") == "conv4" for _, _, condition in untold)
+    assert len(untold) < len(groups)
 
 
 def test_every_folder_with_runs_is_here() -> None:

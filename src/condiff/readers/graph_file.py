@@ -340,7 +340,7 @@ def _without_attributes(line: str) -> tuple[str, list[str]]:
         return line, []
     try:
         attributes = ast.literal_eval(line[start:].strip())
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return line, []
     weight = attributes.get("weight") if isinstance(attributes, dict) else None
     return line[:start], [] if weight is None else [str(weight)]

@@ -46,6 +46,8 @@ CONCENTRATION = 2.0
 #: What a run of a method that was trained on episodes says of its training.
 EPISODES, SECONDS, VALIDATION = "training_episodes", "training_seconds", "validation_accuracy"
 # The paper's names of its backbones, which are the groups of its table.
+# The backbone that comes trained; others are trained into a folder.
+_READY = "efficientnet_lite0"
 _BACKBONES = {"resnet18": "ResNet-18", "wrn28_10": "WRN"}
 _PAPERS = Sizes()
 
@@ -161,10 +163,10 @@ class FewShot(Protocol):
                 for part in PARTS:
                     load_image_set(options.dataset, part, on_batch=on_batch)
             else:
-                embedded(options.dataset, options.backbone or "efficientnet_lite0", on_batch)
+                embedded(options.dataset, options.backbone or _READY, on_batch)
 
     def cases(self, options: FewShotOptions) -> list[tuple[Case, dict[int, Episodes]]]:
-        path = options.features or embedded(options.dataset or "", options.backbone or "efficientnet_lite0")
+        path = options.features or embedded(options.dataset or "", options.backbone or _READY)
         features = load(str(path))
         episodes = tasks(options, features)
         condition = condition_of(episodes.sizes, features.backbone)
@@ -172,8 +174,9 @@ class FewShot(Protocol):
 
     def options_of(self, runs: Sequence[Run]) -> FewShotOptions | None:
         condition = runs[0].condition
-        if condition["episodic"] or condition.get("concentration") not in (None, CONCENTRATION):
-            return None  # what such methods were trained on is not in the run
+        trained = condition["episodic"] or condition["backbone"] != _READY
+        if trained or condition.get("concentration") not in (None, CONCENTRATION):
+            return None  # the folder of what was trained is not in the run
         shot, ways, queries = (int(condition.number(name)) for name in ("shots", "ways", "queries"))
         return FewShotOptions(
             dataset=runs[0].dataset,
