@@ -393,7 +393,8 @@ def seconds_markdown() -> str:
             own, coin = found["seconds"][graph].get(fit), found["seconds"][graph]["COIN"]
             cells.append("-" if own is None else f"{own:.2f} s ({own / coin:.1f})")
         lines.append(f"| {fit} | {' | '.join(cells)} |")
-    lines += ["", f"Processor seconds on one core, means over {found['splits']} splits; in brackets, times COIN's own."]
+    over = f"means over {found['splits']} splits" if found["splits"] > 1 else "of one split"
+    lines += ["", f"Processor seconds on one core of a busy machine, {over}; in brackets, times COIN's own."]
     return "\n".join(lines)
 
 
