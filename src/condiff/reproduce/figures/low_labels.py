@@ -28,7 +28,7 @@ def draw_low_labels(rows: Sequence[Row], features: str) -> Figure:
         labels, means, errors = zip(*found, strict=True)
         axes.errorbar(labels, means, yerr=errors, color=colour, linewidth=width, marker="o", markersize=4)
         named = f"{method} ({draws_of([row.splits for row in own])})"
-        if max(means) < LOWEST:
+        if min(means) < LOWEST:  # cut off by the edge
             named += f", {min(means):.0f} to {max(means):.0f} %"
         handles.append(mark(named, color=colour, linewidth=width, marker="o", markersize=4))
     axes.set(xlabel="labels per class", ylabel="accuracy (%)", xticks=range(1, 6))
