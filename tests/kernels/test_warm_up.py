@@ -18,7 +18,7 @@ from condiff import COINClassifier, kernels
 from condiff.bases.forest import Forest
 from condiff.graph import Graph
 from condiff.graph.leaves import LeafGraph
-from condiff.graph.steps import chebyshev_series, euler_layers
+from condiff.graph import steps
 from condiff.kernels import compilation, conjugate
 from condiff.reproduce.baselines.node.coin import COIN
 from condiff.reproduce.baselines.node.diff_resnet import DiffResNet
@@ -35,8 +35,10 @@ for method in (COIN(), DiffResNet()):
     method.solve(problem, 0)
 for method in ("coin", "diff-resnet", "tim"):
     small(method, 2).solve(task()[0], 0)
-euler_layers(ring.laplacian(), torch.rand(n, 3), 0.1, 2)
-chebyshev_series(ring.laplacian(), torch.rand(n, 3), torch.rand(4), 2.0)
+steps.euler_layers(ring.laplacian(), torch.rand(n, 3), 0.1, 2)
+steps.COMPILED_FROM, steps._PRODUCT_FROM = 0, 0
+steps.chebyshev_series(ring.laplacian(), torch.rand(n, 3), torch.rand(4), 2.0)
+steps.COMPILED_FROM, steps._PRODUCT_FROM = 5_000, 20_000
 rows = [np.ones((4, 16), np.float32) for _ in range(6)]
 conjugate.add_dots(*rows[:3])
 conjugate.go_along(*rows)

@@ -17,7 +17,7 @@ from condiff.errors import InvalidFileError, InvalidInputError
 from condiff.files import read_json
 from condiff.readers.cells import TEXT
 from condiff.readers.columns import Column, ColumnDict
-from condiff.readers.graph_file import holds_graph, read_graph
+from condiff.readers.graph_kind import holds_graph
 from condiff.readers.tables import Table, image_table, read_table
 
 DATA_HELP = (
@@ -76,6 +76,8 @@ def is_graph(data: Path) -> bool:
 
 def graph_table(path: Path) -> Table:
     """The nodes of a graph's file."""
+    from condiff.readers.graph_file import read_graph
+
     graph = read_graph(path)
     names = graph.node_names or tuple(map(str, range(graph.n_nodes)))
     columns = {"id": Column("id", "text", np.array(names, dtype=TEXT))}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import io
 import itertools
-import re
 import warnings
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -20,8 +19,9 @@ from condiff.errors import InvalidFileError, InvalidInputError
 from condiff.files import check_room, read_json, refusing
 from condiff.readers.cells import as_number
 from condiff.readers.graph_folder import classes_of, load_graph_folder, read_edges
+from condiff.readers.graph_kind import START, holds_graph, kind_of
 from condiff.readers.node import NodeDataset, undirected
-from condiff.readers.npz_graph import graph_of_arrays, has_edges, load_npz_graph
+from condiff.readers.npz_graph import graph_of_arrays, load_npz_graph
 
 #: What can be read, for messages.
 KINDS = (
@@ -32,7 +32,6 @@ _COMMENTS = ("#", "%", "//")
 _LABELS = ("label", "class", "target", "y")
 # In GML a node's label is its name, and "value" the usual place of its class.
 _GML_LABELS = (*_LABELS[1:], "value")
-_START = 4096
 
 
 def read_graph(path: Path | str, *, needs_features: bool = False) -> NodeDataset:
@@ -70,47 +69,6 @@ def read_graph(path: Path | str, *, needs_features: bool = False) -> NodeDataset
             f"{path} has a graph without features: give a folder with nodes.csv and edges.csv instead"
         )
     return found
-
-
-def kind_of(path: Path) -> str | None:
-    """Which kind of graph a file looks like by how it begins, "edges" for any other text; None for none."""
-    with path.open("rb") as stream:
-        start = stream.read(_START)
-    text = start.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
-    if zipfile.is_zipfile(path):
-        return "torch" if _has_tensors(path) else "npz"
-    if path.suffix.lower() == ".npz":
-        return "npz"
-    if text.startswith(b"%%matrixmarket"):
-        return "mtx"
-    if text.startswith((b"<?xml", b"<graphml")):
-        return "graphml"
-    if start[8:9] == b"{" and b"\0" in start[:8]:  # the length of a header, then the header
-        return "safetensors"
-    if b"\0" in start:
-        return None
-    if text.startswith(b"{"):
-        return "json"
-    if re.match(rb"(creator\s[^\n]*\n|version\s[^\n]*\n|comment\s[^\n]*\n|#[^\n]*\n|\s)*graph\s*\[", text):
-        return "gml"
-    return "edges"
-
-
-def holds_graph(path: Path) -> bool:
-    """Whether a file is a graph and nothing else: a list of edges is also a table, and a table may be NPZ or JSON."""
-    kind = kind_of(path) if path.is_file() else None
-    if kind == "npz":
-        return zipfile.is_zipfile(path) and has_edges(path)
-    if kind == "json":
-        with path.open("rb") as stream:
-            start = stream.read(_START)
-        return path.suffix.lower() == ".json" and re.search(rb'"(nodes|links|edges)"\s*:\s*\[', start) is not None
-    return kind not in (None, "edges")
-
-
-def _has_tensors(path: Path) -> bool:
-    with refusing(path, "a readable archive", "save it again"), zipfile.ZipFile(path) as archive:
-        return any(name.endswith("data.pkl") for name in archive.namelist())
 
 
 def _matrix_market(path: Path) -> NodeDataset:
@@ -363,7 +321,7 @@ def read_links(path: Path, index: Mapping[str, int], nodes: str) -> sp.csr_array
         raise InvalidFileError(f"{path} does not exist: name a CSV file of edges, or another graph")
     if path.is_file() and not holds_graph(path):
         with path.open("rb") as stream:
-            header = stream.readline(_START).lower()
+            header = stream.readline(START).lower()
         if b"source" in header and b"target" in header:
             return read_edges(path, index, nodes)
     graph = read_graph(path)
