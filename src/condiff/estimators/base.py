@@ -193,13 +193,14 @@ class BaseCOIN(Reading):
         if isinstance(found, str):
             if found == _EMBEDDING:
                 self.label_directions_ = label_directions(self._domain.points, items, n_outputs)
-                self.label_spread_ = spread_labels(self._domain.graph, items, n_outputs)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", StepSizeWarning)  # already warned
                 answers, at_folds = self._fit_networks(items, held_out, n_outputs, item_losses)
             base, output = self._diffuse()
             if self.label_directions_ is not None:
-                output = beside_labels(output, self._domain.points, self.label_directions_, self.label_spread_)
+                beside = partial(beside_labels, output, self._domain.points, self.label_directions_)
+                self.label_spread_ = spread_labels(self._domain.graph, items, beside())
+                output = beside(self.label_spread_)
             joined: Joined = "given" if self._domain.bandwidth is None else "near"
             agreement = self._agreement(items) if self._graph_is_given else None
             found = f"{found}; {agreement}" if found and agreement else found
