@@ -58,3 +58,31 @@ def test_embeddings_are_answered_with_their_labels(tmp_path: Path) -> None:
     np.testing.assert_allclose(model._answer(new), induced, atol=1e-6)
     model.save(tmp_path / "model")
     np.testing.assert_array_equal(load(tmp_path / "model").predict_proba(new), model.predict_proba(new))
+
+
+def test_single_labels_are_spread_over_the_graph(tmp_path: Path) -> None:
+    rows, truth = embedding([90, 60, 10])
+    labels, single = np.full(len(truth), -1), [0, 90, 150]
+    labels[single] = truth[single]
+    model = COINClassifier(**FAST | {"base": "auto"}).fit(rows, labels)
+    plain = COINClassifier(**FAST).fit(rows, labels)
+    assert model.label_directions_ is not None and model.label_spread_ is not None and plain.label_spread_ is None
+    # Each class is spread from its label, which it says most at; all together count by half a standard deviation.
+    nodes = model.record_.node_of_row
+    assert (model.label_spread_.argmax(axis=0) == nodes[single]).all()
+    np.testing.assert_allclose(model.label_spread_.std(), 0.5)
+    points = rows[np.argsort(nodes)]
+    expected = beside_labels(plain.record_.output, points, model.label_directions_, model.label_spread_)
+    np.testing.assert_allclose(model.record_.output, expected, atol=1e-6)
+    # A new row that all but repeats a known one is answered alike, also by a model that was saved.
+    new = rows[5:6] + 1e-9
+    np.testing.assert_allclose(model._answer(new), model.record_.output[nodes[5:6]], atol=0.1)
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").predict_proba(new), model.predict_proba(new))
+    # With a second label of any class the network is asked alone.
+    labels[1] = truth[1]
+    assert COINClassifier(**FAST | {"base": "auto"}).fit(rows, labels).label_spread_ is None
+    # So it is where classes are equal.
+    rows, truth = embedding([50, 50, 50])
+    labels = np.where(np.arange(150) % 50 == 0, truth, -1)
+    assert COINClassifier(**FAST | {"base": "auto"}).fit(rows, labels).label_spread_ is None

@@ -24,7 +24,7 @@ from condiff.errors import InvalidFileError, InvalidInputError
 from condiff.estimators.checks import Check, Mismatch, flag, one_of, whole
 from condiff.estimators.choice import Choice
 from condiff.estimators.coverage import Asked, class_sets, value_intervals
-from condiff.estimators.domain import Domain, follow
+from condiff.estimators.domain import Domain, follow, means_of
 from condiff.estimators.folders import load_state
 from condiff.estimators.inputs import features_of, find_rows, fingerprints, slices, without
 from condiff.estimators.nearness import beside_labels
@@ -52,6 +52,7 @@ class Answers:
     choice_: Choice
     readout_: ReadOut | Affine | None
     label_directions_: Array | None = None  # of models that were saved before there were any
+    label_spread_: Array | None = None
     layers_: int
     strength_: float
     n_features_in_: int
@@ -182,7 +183,10 @@ class Answers:
         start, own = self.record_.base, self.base_outputs(rows, adjacency)
         if self.readout_ is None:
             found = follow(self._flow, start, own, weights)
-            return found if self.label_directions_ is None else beside_labels(found, rows, self.label_directions_)
+            if self.label_directions_ is None:
+                return found
+            spread = None if self.label_spread_ is None else means_of(weights) @ self.label_spread_
+            return beside_labels(found, rows, self.label_directions_, spread)
         if not self.layers_:
             return self.readout_(own)
         record = self.record_

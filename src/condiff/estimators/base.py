@@ -27,7 +27,7 @@ from condiff.estimators.choice import BLEND, NETWORK, Candidate, Choice, Joined
 from condiff.estimators.domain import MANY, Domain
 from condiff.estimators.inputs import Items, Nodes, slices
 from condiff.estimators.links import LEARNED, Ground, Mix, Part
-from condiff.estimators.nearness import beside_labels, label_directions
+from condiff.estimators.nearness import beside_labels, label_directions, spread_labels
 from condiff.estimators.reading import Reading
 from condiff.estimators.recipe import Recipe
 from condiff.estimators.rehearsal import FEWEST_TESTED, STAGE, can_rehearse, contest, is_embedding, may_cluster
@@ -189,7 +189,7 @@ class BaseCOIN(Reading):
             certify(self._domain.graph).check(float(self.strength), strict=self.strict)
         why = self._why_networks(items)
         found = self._fit_then_diffuse(items, held_out, n_outputs, prior) if why is None else why
-        self.label_directions_ = None
+        self.label_directions_ = self.label_spread_ = None
         if isinstance(found, str):
             if found == _EMBEDDING:
                 self.label_directions_ = label_directions(self._domain.points, items, n_outputs)
@@ -198,7 +198,9 @@ class BaseCOIN(Reading):
                 answers, at_folds = self._fit_networks(items, held_out, n_outputs, item_losses)
             base, output = self._diffuse()
             if self.label_directions_ is not None:
-                output = beside_labels(output, self._domain.points, self.label_directions_)
+                beside = partial(beside_labels, output, self._domain.points, self.label_directions_)
+                self.label_spread_ = spread_labels(self._domain.graph, items, beside())
+                output = beside(self.label_spread_)
             joined: Joined = "given" if self._domain.bandwidth is None else "near"
             agreement = self._agreement(items) if self._graph_is_given else None
             found = f"{found}; {agreement}" if found and agreement else found

@@ -146,6 +146,9 @@ class COINClassifier(ClassAnswers, ClassifierMixin, BaseCOIN):  # type: ignore[m
         Rows whose label was found to be wrong, with ``noisy_labels="auto"``.
     label_directions_ : ndarray of shape (n_classes, n_columns) or None
         In embeddings, the mean directions of the classes' labelled rows, as long as they count.
+    label_spread_ : ndarray of shape (n_nodes, n_classes) or None
+        In embeddings where no class has a second label and classes come out unequal, what labels say when they are
+        spread over the graph.
     prices_ : ndarray of shape (n_classes,) or None
         What is added to the logarithms of the outputs so that quotas are filled.
     temperature_ : float

@@ -362,6 +362,12 @@ class Domain:
         return sp.csr_array(sp.diags_array(own**-0.5) @ edges @ sp.diags_array(self.degree**-0.5))
 
 
+def means_of(weights: Any) -> sp.csr_array:
+    """Weights of new points towards the nodes, each row adding up to one; a row of zeros stays."""
+    pull = np.asarray(weights.sum(axis=1)).ravel()
+    return sp.csr_array(sp.diags_array(np.divide(1.0, pull, out=np.zeros_like(pull), where=pull > 0)) @ weights)
+
+
 def follow(flow: Flow, at_nodes: Array, at_new: Array, weights: Any) -> Array:
     """Diffuse the base output of new points along with that of the nodes.
 
@@ -378,8 +384,7 @@ def follow(flow: Flow, at_nodes: Array, at_new: Array, weights: Any) -> Array:
     weights
         Normalised weights of new points towards the nodes, (new points, nodes).
     """
-    pull = np.asarray(weights.sum(axis=1)).ravel()
-    mean = sp.csr_array(sp.diags_array(np.divide(1.0, pull, out=np.zeros_like(pull), where=pull > 0)) @ weights)
+    pull, mean = np.asarray(weights.sum(axis=1)).ravel(), means_of(weights)
     # Past a full step the point would overshoot its neighbours.
     move = np.minimum(flow.strength * pull, 1.0) if flow.is_explicit else -np.expm1(-flow.strength * pull)
     new = at_new

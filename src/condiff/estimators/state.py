@@ -302,6 +302,7 @@ def _coin(classifies: bool) -> Check:
         {
             "feature_names_in_": names("features in"),
             "label_directions_": maybe(array("f8", "outputs", "columns")),
+            "label_spread_": maybe(array("f8", "nodes", "outputs")),
             **(
                 {
                     "prices_": maybe(array("f8", "outputs")),
