@@ -41,7 +41,7 @@ def write_results(
     makers
         What made the runs, which may be many commands: see :meth:`Store.makers`.
     splits
-        For the record, one line each.
+        For the record, one line each; those of runs that were made before stay.
     texts
         Files beside these, by name.
     """
@@ -54,12 +54,16 @@ def write_results(
         "provenance.json": json.dumps({**made, "runs_made_by": list(makers)}, indent=2) + "\n",
     }
     if splits:
-        columns = list(splits[0])
-        written["splits.csv"] = "".join(
-            ",".join(str(value) for value in values) + "\n"
-            for values in [columns, *([split[column] for column in columns] for split in splits)]
-        )
+        written["splits.csv"] = _joined(folder / "splits.csv", splits)
     written |= texts or {}
     for name, text in written.items():
         write_text(folder / name, text)
     return [folder / name for name in written]
+
+
+def _joined(path: Path, splits: Sequence[dict[str, Any]]) -> str:
+    """A line for each split, after those that the file has of other runs of the folder."""
+    header, *lines = [",".join(map(str, each)) for each in (splits[0], *(split.values() for split in splits))]
+    before = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    kept = before[1:] if before[:1] == [header] else []
+    return "\n".join([header, *dict.fromkeys([*kept, *lines])]) + "\n"
