@@ -19,7 +19,7 @@ from condiff.reproduce.baselines.beyond.mixture import MixtureCOIN
 from condiff.reproduce.baselines.fewshot import episodic as episodic_methods
 from condiff.reproduce.bench.scale import exponents
 from condiff.reproduce.pairs import Pair, paired
-from condiff.reproduce.protocols.beyond import DEFAULT, kind
+from condiff.reproduce.protocols.beyond import ABLATED, DEFAULT, kind
 from condiff.reproduce.protocols.forecast import tables as forecast_tables
 from condiff.reproduce.protocols.labelling import asking_markdown, doubting_markdown
 from condiff.reproduce.protocols.low_labels import means_markdown, pairs_markdown
@@ -428,14 +428,13 @@ reported = reported_markdown(node, rows_of("node-public"), "cora")
 own_graphs = Path("results/own-graphs/README.md").read_text().split("\n\n")[0]
 update("docs/citation-graphs.md", {"reported table": reported, "own graphs table": own_graphs})
 beyond = rows_of("beyond")
-ablated = ("COIN-additions", "COIN-learned", "COIN-equation", "Equation")
 labelled_evenly = [row for row in beyond if kind(row.condition) == "even"]
 update(
     "docs/beyond.md",
     {
         "beyond pairs": beyond_markdown(),
-        "beyond table": untitled([row for row in labelled_evenly if row.method not in ablated]),
-        "ablation table": untitled([row for row in labelled_evenly if row.method in ablated]),
+        "beyond table": untitled([row for row in labelled_evenly if row.method not in ABLATED]),
+        "ablation table": untitled([row for row in labelled_evenly if row.method in ABLATED]),
         "public table": untitled([row for row in beyond if kind(row.condition) == "public"]),
         "beyond seconds": seconds_markdown(),
         **{

@@ -31,6 +31,8 @@ DEFAULT = "COIN-mixture"
 #: What others are compared with, split by split: the first that was run.
 OURS = ("COIN-adaptive", DEFAULT)
 SHARE = 0.1
+#: Methods that are there to be ablated, with many settings: left out of pictures.
+ABLATED = ("COIN-additions", "COIN-learned", "COIN-equation", "Equation")
 #: The kinds of labels, and what a table of each is called.
 KINDS = {
     "even": "20 labels per class",
@@ -163,7 +165,8 @@ class Beyond(Protocol):
         return None
 
     def pictures(self, jobs: Sequence[Job], runs: Sequence[Run], rows: Sequence[Row]) -> dict[str, Figure]:
-        by_metric = {name: [row for row in rows if row.metric == name] for name in self.metrics}
+        kept = [row for row in rows if row.method not in ABLATED] or rows
+        by_metric = {name: [row for row in kept if row.metric == name] for name in self.metrics}
         return {f"{name}.png": figures.draw_intervals(own) for name, own in by_metric.items() if own}
 
     def texts(self, runs: Sequence[Run]) -> dict[str, str]:
