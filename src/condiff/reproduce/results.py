@@ -54,14 +54,14 @@ def write_results(
         "provenance.json": json.dumps({**made, "runs_made_by": list(makers)}, indent=2) + "\n",
     }
     if splits:
-        written["splits.csv"] = _joined(folder / "splits.csv", splits)
+        written["splits.csv"] = joined_splits(folder / "splits.csv", splits)
     written |= texts or {}
     for name, text in written.items():
         write_text(folder / name, text)
     return [folder / name for name in written]
 
 
-def _joined(path: Path, splits: Sequence[dict[str, Any]]) -> str:
+def joined_splits(path: Path, splits: Sequence[dict[str, Any]]) -> str:
     """A line for each split, after those that the file has of other runs of the folder."""
     header, *lines = [",".join(map(str, each)) for each in (splits[0], *(split.values() for split in splits))]
     before = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
