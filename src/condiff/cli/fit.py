@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
-from rich.markup import escape
-from rich.table import Table as Grid
 
 from condiff.cli.inputs import (
     CLUSTER_HELP,
@@ -40,7 +38,7 @@ from condiff.cli.learnable import (
     Text,
     Unlabelled,
 )
-from condiff.cli.output import console, counted, note, print_json, typed, working
+from condiff.cli.output import NamedLines, console, counted, note, print_json, typed, working
 from condiff.cli.several import show_several, summarised_several
 from condiff.cli.target import SEVERAL, Target, row_weights
 from condiff.errors import InvalidInputError
@@ -361,12 +359,10 @@ def _fit_shared(
     if json:
         print_json([found.to_dict()])
         return
-    grid = Grid(box=None, show_header=False, pad_edge=False)
-    grid.add_column(style="bold")
-    grid.add_column(overflow="fold")
+    lines = NamedLines()
     for name, line in found.lines():
-        grid.add_row(name, escape(line))
-    console.print(grid)
+        lines.add(name, [line])
+    lines.show()
 
 
 def _fit(task: str, options: dict[str, Any], X: Any, labels: Any, adjacency: Any, weights: Any) -> Any:
@@ -435,14 +431,8 @@ def _score(model: COINClassifier | COINRegressor, classes: Sequence[Label]) -> d
 
 
 def _show(summary: dict[str, Any], model: COINClassifier | COINRegressor) -> None:
-    grid = Grid(box=None, show_header=False, pad_edge=False)
-    grid.add_column(style="bold")
-    grid.add_column(overflow="fold")
-
-    def add(name: str, lines: Sequence[str]) -> None:
-        for position, line in enumerate(lines):
-            grid.add_row(name if position == 0 else "", escape(line))
-
+    lines = NamedLines()
+    add = lines.add
     total = sum(summary["labelled"].values())
     shown = ", ".join(f"{label} {count}" for label, count in list(summary["labelled"].items())[:12])
     shown += ", ..." if len(summary["labelled"]) > 12 else ""
@@ -461,7 +451,7 @@ def _show(summary: dict[str, Any], model: COINClassifier | COINRegressor) -> Non
     if summary["doubted"] is not None:
         add("labels", [_doubted_line(summary["doubted"], total)])
     add("model", [f"{summary['model']}, in {summary['seconds']:.1f} s"])
-    console.print(grid)
+    lines.show()
     console.print(f"answer rows with: condiff predict {summary['model']} DATA --out answers.csv", markup=False)
     console.print(f"see what it learned with: condiff report {summary['model']}", markup=False)
 

@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table as Grid
 
 from condiff.errors import InvalidInputError, shortened
 from condiff.files import resolved
@@ -145,6 +147,22 @@ def formula_notes(changed: int) -> list[str]:
     """What to say of cells that were changed, if any."""
     many = f"{counted(changed, 'cell')} that a spreadsheet would run as a formula"
     return [f"{many} now begin{'s' * (changed == 1)} with ': --formulas writes them as they are"] * (changed > 0)
+
+
+class NamedLines:
+    """Lines under names, which stand before the first of them."""
+
+    def __init__(self) -> None:
+        self._grid = Grid(box=None, show_header=False, pad_edge=False)
+        self._grid.add_column(style="bold")
+        self._grid.add_column(overflow="fold")
+
+    def add(self, name: str, lines: Sequence[str]) -> None:
+        for position, line in enumerate(lines):
+            self._grid.add_row(name if position == 0 else "", escape(line))
+
+    def show(self) -> None:
+        console.print(self._grid)
 
 
 def counted(number: int, what: str) -> str:

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.markup import escape
-from rich.table import Table as Grid
 
-from condiff.cli.output import console, counted
+from condiff.cli.output import NamedLines, console, counted
 from condiff.readers.targets import class_slips
 
 if TYPE_CHECKING:
@@ -59,14 +57,8 @@ def _head(head: Any, certified: bool) -> dict[str, Any]:
 
 def show_several(summary: dict[str, Any]) -> None:
     """Print it."""
-    grid = Grid(box=None, show_header=False, pad_edge=False)
-    grid.add_column(style="bold")
-    grid.add_column(overflow="fold")
-
-    def add(name: str, lines: Sequence[str]) -> None:
-        for position, line in enumerate(lines):
-            grid.add_row(name if position == 0 else "", escape(line))
-
+    lines = NamedLines()
+    add = lines.add
     labels = counted(len(summary["labels"]), "label")
     add("data", [f"{summary['rows']} rows, {summary['known']} labelled, with {labels} in all", *summary["file"]])
     add("note", summary["notes"])
@@ -76,7 +68,7 @@ def show_several(summary: dict[str, Any]) -> None:
     add("graph", [f"{summary['nodes']} points, {summary['edges']} edges"])
     add("labels", [_line(name, summary["labelled"][name], facts) for name, facts in summary["labels"].items()])
     add("model", [f"{summary['model']}, in {summary['seconds']:.1f} s"])
-    console.print(grid)
+    lines.show()
     console.print(f"answer rows with: condiff predict {summary['model']} DATA --out answers.csv", markup=False)
 
 
