@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import scipy.sparse as sp
 from sklearn.datasets import make_moons
 
 from condiff import COINClassifier, COINRegressor, load
+from condiff.errors import UnlabelledComponentWarning
 from condiff.estimators import base
 from condiff.estimators.inputs import Items
 from condiff.graph import kernel_graph, neighbours
@@ -170,7 +172,56 @@ def test_many_sparse_points_are_merged_too(tmp_path: Path) -> None:
     model = COINClassifier(folds=0).fit(points, labels)
     assert (model.transduction_ == truth).mean() > 0.9
     assert model.predict(points).tolist() == model.transduction_.tolist()
-    assert model._lesson(Items(np.arange(16), truth[:16], np.ones(16)))[1].shape == (128, 40)
+    assert model._lesson(Items(np.arange(16), truth[:16], np.ones(16))).points.shape == (128, 40)
+
+
+@pytest.mark.usefixtures("many")
+def test_layers_are_compared_anew_where_networks_answer_at_all_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    points, truth = make_moons(600, noise=0.15, random_state=0)
+    labels = np.full(len(truth), -1)
+    labels[:30] = truth[:30]
+    tried: list[int] = []
+    spread = COINClassifier._spread_over_all
+
+    def watched(model: Any, networks: Any, numbers: Any, strength: float) -> Any:
+        tried.extend(sorted(numbers))
+        yield from spread(model, networks, numbers, strength)
+
+    monkeypatch.setattr(COINClassifier, "_spread_over_all", watched)
+    model = COINClassifier(base="residual").fit(points, labels)
+    # A quarter of the longest, half of it, all of it, and what was carried over from the merged points.
+    assert 3 <= len(tried) <= 4 and model.layers_ in tried
+    assert abs(tried[-1] - 2 * tried[-2]) <= 1 or abs(tried[-1] - 2 * tried[-3]) <= 1
+    record = model.record_
+    assert record.fold_outputs is not None and record.fold is not None
+    np.testing.assert_allclose(record.answers, record.fold_outputs[record.fold, record.nodes[record.held_out]])
+
+
+@pytest.mark.usefixtures("many")
+@pytest.mark.parametrize("classifies", [True, False])
+def test_of_many_parts_those_with_a_label_are_learned_on(monkeypatch: pytest.MonkeyPatch, classifies: bool) -> None:
+    # 400 triangles, a class each; a column tells it with noise that the triangle averages out.
+    generator = np.random.default_rng(0)
+    triangles = sp.block_diag([np.ones((3, 3)) - np.eye(3)] * 400, format="csr")
+    truth = np.repeat(generator.integers(0, 2, 400), 3)
+    columns = np.stack([truth + generator.normal(0, 0.5, 1200), generator.normal(size=1200)], axis=1)
+    labels = np.where(np.arange(1200) % 40 == 0, truth, -1)
+    target = labels if classifies else np.where(labels < 0, np.nan, labels)
+    kind = COINClassifier if classifies else COINRegressor
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnlabelledComponentWarning)
+        model = kind(graph="precomputed", folds=3).fit(columns, target, adjacency=triangles)
+        lesson = model._lesson(Items(np.flatnonzero(labels >= 0), labels[labels >= 0], np.ones(30)))
+        monkeypatch.setattr(base, "MANY", 10_000)
+        whole = kind(graph="precomputed", folds=3).fit(columns, target, adjacency=triangles)
+    assert lesson.points.shape == (90 + 240, 2) and not lesson.is_merged
+    assert lesson.graph.reached_from(lesson.items.nodes).sum() == 90
+    assert model.record_.output.shape == (1200, 2 if classifies else 1)
+    assert model.record_.reached.sum() == 90
+    if not classifies:  # without a penalty on how common the classes are, nothing else is left out
+        np.testing.assert_allclose(model.record_.output, whole.record_.output, atol=2e-2)
+    found = model.record_.output[:, -1] > 0.5 if classifies else model.predict(columns) > 0.5
+    assert (found == truth).mean() > 0.75
 
 
 @pytest.mark.usefixtures("many")

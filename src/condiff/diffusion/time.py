@@ -14,6 +14,8 @@ from condiff.diffusion.chebyshev import Chebyshev
 from condiff.diffusion.stability import max_diagonal
 from condiff.graph import DenseLaplacian, Graph, Laplacian, SparseLaplacian
 
+#: Random sign vectors that a trace is measured on.
+PROBES = 32
 # Up to this many nodes all eigenvalues cost less than the probes.
 _EXACT_UP_TO = 256
 # Times at which the trace is measured: each is so many times the one before.
@@ -27,7 +29,7 @@ _REST_STEPS, _REST_SHARE = 6, 0.9
 
 
 def diffusion_time(
-    graph: Graph | Laplacian, dimension: float, *, probes: int = 32, seed: int = 0, robust: bool = False
+    graph: Graph | Laplacian, dimension: float, *, probes: int = PROBES, seed: int = 0, robust: bool = False
 ) -> float:
     r"""The time at which the heat trace :math:`\operatorname{tr} e^{-tL} = \sum_k e^{-t \lambda_k}` is ``dimension``.
 
@@ -80,7 +82,7 @@ def diffusion_time(
     return trace.longest
 
 
-def degrees_of_freedom(graph: Graph | Laplacian, time: float, *, probes: int = 32, seed: int = 0) -> float:
+def degrees_of_freedom(graph: Graph | Laplacian, time: float, *, probes: int = PROBES, seed: int = 0) -> float:
     """The heat trace at a time: :func:`diffusion_time` of it is that time, unless the trace has come to rest before."""
     trace = _Trace.of(graph, probes, seed, 0)
     if trace.largest == 0 or time <= 0:

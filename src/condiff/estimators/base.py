@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -21,6 +21,7 @@ from condiff.bases.classical import Inputs, Labelled
 from condiff.bases.network import Network
 from condiff.diffusion import SOLVERS, Certificate, Diffusion, certify, diffusion_time
 from condiff.diffusion.stability import max_diagonal
+from condiff.diffusion.time import PROBES
 from condiff.errors import HomophilyWarning, InvalidInputError, StepSizeWarning, UnlabelledComponentWarning
 from condiff.estimators.blended import STEPS, Diffused, decide, fit_any, fit_blend, fit_for_rehearsal
 from condiff.estimators.choice import BLEND, NETWORK, Candidate, Choice, Joined
@@ -46,6 +47,8 @@ _UNLIMITED_LAYERS = 10
 # What is tried where labels can be held out: shares of the longest diffusion, and total times on a graph that was
 # given, for links of any kind may mix classes soon, and how soon only labels can say. 0 is the network alone.
 SHORTER, GIVEN_TIMES = (0.25, 0.0), (8.0, 4.0, 2.0, 0.0)
+# Shares of the longest diffusion that are compared anew where networks have learned on merged points and answer at all.
+OF_ALL = (0.25, 0.5, 1.0)
 _FEWEST_TO_CHOOSE = 20
 # Standard errors by which a shorter diffusion must be better, or edges than columns: few labels are noisy judges.
 _CLEARLY = 1.0
@@ -57,19 +60,35 @@ _EMBEDDING = "rows of length one are an embedding"
 _FEW = 5000
 # Numbers that are kept of what was answered without each fold.
 _MOST_KEPT = 5_000_000
+# How far off the degrees of freedom of many points may be, relatively.
+_OFF = 0.05
 # Merged points at least, and for each labelled one.
 _MERGED, _PER_LABEL = 4_000, 8
 
 
 @dataclass(frozen=True, eq=False)
 class _Attempt:
-    """Networks that were fitted without the folds: what they read, their diffusion, what they answer and lose there."""
+    """Networks that were fitted without the folds: what they read, their diffusion, what they answer and lose there.
+
+    ``everywhere`` is what they answer at all nodes, where that is kept.
+    """
 
     domain: Domain
     diffusion: Diffusion
     networks: Sequence[COIN] = ()
     answers: Array = field(default_factory=lambda: np.zeros((0, 0)))
     losses: Array = field(default_factory=lambda: np.zeros(0))
+    everywhere: Array | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _Lesson:
+    """What networks learn on: a graph, the items on it, and its points if these are not all nodes, perhaps merged."""
+
+    graph: Graph
+    items: Items
+    points: Any = None
+    is_merged: bool = False
 
 
 class BaseCOIN(Reading):
@@ -138,9 +157,12 @@ class BaseCOIN(Reading):
         if self.layers != "auto":
             return self._diffusion(self.layers, limit if self.strength == "auto" else self.strength)
         classes = n_outputs if self._head == "softmax" else 1
-        # Among many points some hang on the others by next to nothing, near duplicates above all.
+        dimension = self._graph_factor() * math.sqrt(classes * items.n_labelled)
+        # Among many points some hang on the others by next to nothing, near duplicates above all. There a probe costs
+        # most, and fewer will do the more degrees of freedom are left: the trace of d is sqrt(2 / (d * probes)) off.
         robust = self._domain.graph.n_nodes > MANY
-        time = diffusion_time(graph, self._graph_factor() * np.sqrt(classes * items.n_labelled), robust=robust)
+        probes = min(PROBES, max(8, math.ceil(2 / (dimension * _OFF**2)))) if robust else PROBES
+        time = diffusion_time(graph, dimension, probes=probes, robust=robust)
         if self.strength != "auto":
             return self._diffusion(math.ceil(time / self.strength - 1e-9), self.strength)
         step = limit if SOLVERS[self.solver].limited else max(time, limit) / _UNLIMITED_LAYERS
@@ -248,12 +270,12 @@ class BaseCOIN(Reading):
 
         Returns the answers at the held-out items, and those at all nodes without each fold, where these are kept.
         """
-        graph, points, learned = self._lesson(items)
-        longest = self._longest_diffusion(learned, n_outputs, graph)
+        lesson = self._lesson(items)
+        longest = self._longest_diffusion(items, n_outputs, lesson.graph if lesson.is_merged else self._domain.graph)
         fold, item = np.nonzero(held_out)
         # One for all fits: what an engine makes of it is then made once.
-        operator = graph.laplacian(torch.float32, torch.device(self.device))
-        train = partial(self._train, operator=operator, items=learned, n_outputs=n_outputs, points=points)
+        operator = lesson.graph.laplacian(torch.float32, torch.device(self.device))
+        train = partial(self._train, operator=operator, items=lesson.items, n_outputs=n_outputs, points=lesson.points)
         read = self._with_labels(items, held_out, n_outputs)
 
         def attempt(domain: Domain, layers: int) -> _Attempt:
@@ -265,7 +287,7 @@ class BaseCOIN(Reading):
             return _Attempt(domain, diffusion, networks, answers, item_losses(answers, item))
 
         chooses, disagree = len(item) >= _FEWEST_TO_CHOOSE, self._disagree(items)
-        columns, edges = self._domain, self._reading_edges()
+        columns, edges = self._domain, self._reading_edges(items)
         strangers = edges is not None and not disagree and not columns.columns_follow_edges()
         if edges is not None and strangers and not chooses:
             columns = edges
@@ -296,22 +318,34 @@ class BaseCOIN(Reading):
                 HomophilyWarning,
                 stacklevel=6,
             )
-        if points is not None:
-            share = chosen.layers / longest.layers
-            longest = self._longest_diffusion(items, n_outputs, self._domain.graph)
-            chosen = self._diffusion(round(share * longest.layers), float(longest.strength))
-            operator = self._domain.graph.laplacian(torch.float32, torch.device(self.device))
-            for network in (*without, *networks):
-                network.diffusion = chosen
+        at_folds: Array | None = None
+        if lesson.points is not None:
+            carried, at = chosen.layers, items.nodes[item]
+            others: tuple[float, ...] = ()
+            if lesson.is_merged:
+                share, others = chosen.layers / longest.layers, OF_ALL if chooses else ()
+                longest = self._longest_diffusion(items, n_outputs, self._domain.graph)
+                carried = round(share * longest.layers)
+            chosen = self._diffusion(carried, float(longest.strength))
+            if without:
+                numbers = {carried, *(round(part * longest.layers) for part in others)}
+                spread: dict[int, _Attempt] = {}
+                for diffusion, every in self._spread_over_all(without, numbers, float(longest.strength)):
+                    answers = read(every[fold, at], fold, at).astype(np.float64)
+                    kept = every if every.size <= _MOST_KEPT else None
+                    losses = item_losses(answers, item)
+                    spread[diffusion.layers] = _Attempt(self._domain, diffusion, without, answers, losses, kept)
+                least = min(spread.values(), key=lambda each: each.losses.mean())
+                best = least if _clear(spread[carried].losses - least.losses) else spread[carried]
+                chosen, answers, at_folds = best.diffusion, best.answers, best.everywhere
+        elif without and len(without) * operator.n_nodes * n_outputs <= _MOST_KEPT:
+            at_folds = self._outputs_of(list(without), operator)
+        if at_folds is not None:
+            for each, outputs in enumerate(at_folds):
+                outputs[:] = read(outputs, np.full(len(outputs), each), np.arange(len(outputs)))
         self.layers_, self.strength_ = chosen.layers, float(chosen.strength)
         self.diffusion_time_ = self.layers_ * self.strength_
         self.base_, self.readout_ = None, None
-        at_folds: Array | None = None
-        if without and (points is not None or len(without) * operator.n_nodes * n_outputs <= _MOST_KEPT):
-            at_folds = self._outputs_of(list(without), operator)
-            for each, outputs in enumerate(at_folds):
-                outputs[:] = read(outputs, np.full(len(outputs), each), np.arange(len(outputs)))
-            answers = answers if points is None else at_folds[fold, items.nodes[item]].astype(np.float64)
         self.networks_ = [Network.of(each.convection, classifies=self.classifies) for each in networks]
         return answers, at_folds
 
@@ -333,27 +367,40 @@ class BaseCOIN(Reading):
 
         return read
 
-    def _reading_edges(self) -> Domain | None:
+    def _reading_edges(self, items: Items) -> Domain | None:
         """The domain with a network that reads the edges of a given graph, where that may be better than columns."""
         automatic = isinstance(self.base, str) and self.base == "auto" and self._graph_is_given
-        return self._domain.reading_edges(self.width) if automatic else None
+        # Edges of parts that have no label are like none that was learned.
+        if not automatic or 2 * self._domain.graph.reached_from(items.nodes).sum() < self._domain.graph.n_nodes:
+            return None
+        return self._domain.reading_edges(self.width)
 
-    def _lesson(self, items: Items) -> tuple[Graph, Any, Items]:
-        """What networks learn on: the graph, its points if these are not the nodes, and the items.
+    def _lesson(self, items: Items) -> _Lesson:
+        """What networks learn on.
 
         Many points of a graph of neighbours are merged, each with the nearest of some thousand: a network is a smooth
-        function of the points, and sees as much of the clusters and of what separates them.
+        function of the points, and sees as much of the clusters and of what separates them. Of a given graph that
+        falls into many parts those with a label are learned on, as what is diffused there comes from there, and some
+        nodes of the others, which say how common the classes are.
         """
         domain, labelled = self._domain, np.unique(items.nodes)
-        size = max(_MERGED, _PER_LABEL * len(labelled))
+        n, size = domain.graph.n_nodes, max(_MERGED, _PER_LABEL * len(labelled))
         automatic = self.layers == "auto" and self.strength == "auto" and self.engine == "auto"
-        of_neighbours = domain.bandwidth is not None and not domain.links
-        if not automatic or not of_neighbours or self._head != "softmax" or domain.graph.n_nodes <= max(MANY, 2 * size):
-            return domain.graph, None, items
-        others = np.setdiff1d(np.arange(domain.graph.n_nodes), labelled)
-        drawn = np.random.default_rng(0).choice(others, size - len(labelled), replace=False)
-        coarse = Coarse.around(domain.graph, np.concatenate([labelled, drawn]))
-        return coarse.graph, coarse.means(domain.points), replace(items, nodes=np.searchsorted(labelled, items.nodes))
+        if not automatic or n <= max(MANY, 2 * size) or domain.links:
+            return _Lesson(domain.graph, items)
+        generator = np.random.default_rng(0)
+        if domain.bandwidth is not None and self._head == "softmax":
+            others = generator.choice(np.setdiff1d(np.arange(n), labelled), size - len(labelled), replace=False)
+            coarse = Coarse.around(domain.graph, np.concatenate([labelled, others]))
+            moved = replace(items, nodes=np.searchsorted(labelled, items.nodes))
+            return _Lesson(coarse.graph, moved, coarse.means(domain.points), is_merged=True)
+        reached = domain.graph.reached_from(labelled)
+        if domain.bandwidth is None and 2 * (reached.sum() + size) < n:
+            others = generator.choice(np.flatnonzero(~reached), size, replace=False)
+            nodes = np.sort(np.concatenate([np.flatnonzero(reached), others]))
+            moved = replace(items, nodes=np.searchsorted(nodes, items.nodes))
+            return _Lesson(domain.graph_of(nodes), moved, domain.points[nodes])
+        return _Lesson(domain.graph, items)
 
     def _train(
         self,
@@ -515,15 +562,27 @@ class BaseCOIN(Reading):
         """What networks answer at the nodes of a graph, or at points of a smaller one: (networks, nodes, outputs)."""
         rows, features = self._domain.read(self._domain.points if points is None else points)
         with torch.no_grad():
-            if operator.n_nodes <= MANY:
-                inputs = torch.as_tensor(features.inputs(rows, np.float32), device=self.device)
-                return np.stack([network.eval()(inputs, operator).cpu().double().numpy() for network in networks])
-            parts = []
-            for here in slices(rows.shape[0]):
-                inputs = torch.as_tensor(features.inputs(rows[here], np.float32), device=self.device)
-                parts.append(torch.cat([network.eval().base(inputs) for network in networks], dim=-1))
-            columns = networks[0].diffusion(torch.cat(parts), operator)
-            return np.asarray(columns.unflatten(1, (len(networks), -1)).movedim(1, 0).cpu().numpy())
+            inputs = torch.as_tensor(features.inputs(rows, np.float32), device=self.device)
+            return np.stack([network.eval()(inputs, operator).cpu().double().numpy() for network in networks])
+
+    @torch.no_grad()
+    def _spread_over_all(
+        self, networks: Sequence[COIN], numbers: Collection[int], strength: float
+    ) -> Iterator[tuple[Diffusion, Array]]:
+        """What networks answer at all nodes after each of some numbers of layers, (networks, nodes, outputs)."""
+        rows, features = self._domain.read(self._domain.points)
+        operator = self._domain.graph.laplacian(torch.float32, torch.device(self.device))
+        parts = []
+        for here in slices(rows.shape[0]):
+            inputs = torch.as_tensor(features.inputs(rows[here], np.float32), device=self.device)
+            parts.append(torch.cat([network.eval().base(inputs) for network in networks], dim=-1))
+        columns, done = torch.cat(parts), 0
+        del parts
+        for layers in sorted(numbers):
+            if layers > done:
+                columns, done = self._diffusion(layers - done, strength)(columns, operator), layers
+            every = columns.unflatten(1, (len(networks), -1)).movedim(1, 0)
+            yield self._diffusion(layers, strength), every.cpu().numpy()
 
     def _diffuse(self) -> tuple[Array, Array]:
         """The mean output of the networks at all nodes, and what the diffusion makes of it."""
@@ -537,7 +596,7 @@ class BaseCOIN(Reading):
     def _find_reached(self, nodes: Nodes, items: Items) -> NDArray[np.bool_]:
         """Which nodes some label reaches: without one there is nothing to diffuse, and the base answers alone."""
         graph = self._domain.graph
-        reached = np.isin(graph.components, graph.components[items.nodes])
+        reached = graph.reached_from(items.nodes)
         known = nodes.of_row >= 0
         self.unlabelled_component_ = np.zeros(len(known), dtype=bool)
         self.unlabelled_component_[known] = ~reached[nodes.of_row[known]]

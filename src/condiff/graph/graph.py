@@ -97,6 +97,12 @@ class Graph:
         """The connected component of every node; directions do not separate."""
         return np.asarray(connected_components(self.weights, directed=False)[1])
 
+    def reached_from(self, nodes: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which nodes lie in a component with one of these."""
+        has_one = np.zeros(self.n_nodes, bool)
+        has_one[self.components[nodes]] = True
+        return has_one[self.components]
+
     def require_symmetric(self, purpose: str) -> Graph:
         """This graph, or an error that names the worst pair of nodes and what needs the symmetry."""
         if self.is_symmetric:
