@@ -121,6 +121,20 @@ def test_the_process_is_the_posterior_mean(monkeypatch: pytest.MonkeyPatch) -> N
     np.testing.assert_allclose(base.outputs(data.inputs.values), kernel(centred, here) @ pulls + mean, atol=1e-9)
 
 
+@pytest.mark.parametrize("fit", FITS)
+@pytest.mark.parametrize("data", [classes(), values()])
+def test_many_rows_are_answered_as_few_and_in_single_precision(
+    fit: Callable[[Labelled], Base], data: Labelled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base, rows = fit(data), data.inputs.values
+    whole = base.outputs(rows)
+    monkeypatch.setattr(classical, "_ROWS", 32)  # several blocks, each in some thread
+    np.testing.assert_allclose(base.outputs(rows), whole, rtol=1e-9, atol=1e-12)
+    single = base.outputs(rows.astype(np.float32))
+    assert single.dtype == np.float64
+    assert np.abs(single - whole).mean() < 1e-3 * np.ptp(whole)  # a row at a threshold may go the other way
+
+
 def test_any_estimator_can_be_wrapped_but_not_saved() -> None:
     base = classical.fit_wrapped(classes(2), LogisticRegression())
     assert (base.outputs(X)[:, 2] == 0).all()

@@ -70,3 +70,14 @@ def test_trees_that_lead_nowhere_are_refused(change: str) -> None:
         state["threshold"] = state["threshold"][:-1]
     with pytest.raises(InvalidFileError, match="lead nowhere"):
         Forest.from_dict(state)
+
+
+def test_compiled_means_are_numpys_to_the_bit() -> None:
+    generator = np.random.default_rng(0)
+    points, targets = generator.normal(size=(60, 5)), np.eye(3)[generator.integers(0, 3, 60)]
+    forest = Forest.grow(points, targets, np.ones(60), n_trees=30, n_tried=2, fewest=1, seed=0)
+    rows = generator.normal(size=(40_000, 5))  # places enough for the compiled loops
+    found, leaves = forest.outputs(rows), forest.leaves(rows)
+    np.testing.assert_array_equal(found, forest.value[leaves].mean(axis=1))
+    np.testing.assert_array_equal(leaves[:100], forest.leaves(rows[:100]))
+    np.testing.assert_array_equal(forest.outputs(rows[:100]), found[:100])

@@ -8,7 +8,8 @@ spread in) and on the labelled items among them, answers for any row, and is sav
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -20,6 +21,7 @@ from scipy.special import softmax
 
 from condiff.bases.forest import Forest
 from condiff.errors import InvalidFileError, InvalidInputError
+from condiff.kernels.threads import thread_count
 
 Array = NDArray[np.float64]
 
@@ -127,13 +129,15 @@ class Base(ABC):
     def __init_subclass__(cls) -> None:
         Base.kinds[cls.__name__] = cls
 
-    def outputs(self, inputs: Array) -> Array:
-        """(rows, outputs); rows of probabilities sum to one."""
-        parts = [self._answer(inputs[start : start + _ROWS]) for start in range(0, max(len(inputs), 1), _ROWS)]
-        return np.concatenate(parts)
+    def outputs(self, inputs: NDArray[Any]) -> Array:
+        """(rows, outputs), worked out in the precision of the inputs; rows of probabilities sum to one."""
+        if len(inputs) <= _ROWS:
+            return np.asarray(self._answer(inputs), np.float64)
+        with ThreadPoolExecutor(thread_count()) as pool:
+            return np.concatenate(list(pool.map(self._answer, _blocks(inputs))), dtype=np.float64)
 
     @abstractmethod
-    def _answer(self, inputs: Array) -> Array: ...
+    def _answer(self, inputs: NDArray[Any]) -> Array: ...
 
     def to_dict(self) -> dict[str, Any]:
         """Arrays and plain values alone, to be saved."""
@@ -162,7 +166,7 @@ class Linear(Base):
     intercept: Array
     classifies: bool
 
-    def _answer(self, inputs: Array) -> Array:
+    def _answer(self, inputs: NDArray[Any]) -> Array:
         z = inputs @ self.weight + self.intercept
         return np.asarray(softmax(z, axis=1)) if self.classifies else z
 
@@ -174,7 +178,7 @@ class Trees(Base):
     forest: Forest
     directions: Array
 
-    def _answer(self, inputs: Array) -> Array:
+    def _answer(self, inputs: NDArray[Any]) -> Array:
         return self.forest.outputs(self.seen(inputs))
 
     def seen(self, inputs: Array) -> Array:
@@ -217,12 +221,17 @@ class GaussianProcess(Base):
     offset: Array
     classifies: bool
 
-    def _answer(self, inputs: Array) -> Array:
-        rows = inputs - self.centre
-        distances = cdist(rows, self.points, "sqeuclidean")
+    def _answer(self, inputs: NDArray[Any]) -> Array:
+        rows = inputs - self.centre.astype(inputs.dtype)
         found = rows @ self.weight + self.offset
+        if rows.dtype == np.float64:
+            distances = cdist(rows, self.points, "sqeuclidean")
+        else:
+            # A product of matrices is far faster, and single precision has no digits that it would lose.
+            points = self.points.astype(rows.dtype)
+            distances = (rows**2).sum(axis=1)[:, None] + (points**2).sum(axis=1) - 2 * rows @ points.T
         for rate, pull in zip(self.rates, self.pulls, strict=True):
-            found = found + np.exp(-rate * distances) @ pull
+            found = found + np.exp(distances.dtype.type(-rate) * distances) @ pull.astype(distances.dtype)
         if not self.classifies:
             return np.asarray(found)
         kept = np.clip(found, 0.01, None)
@@ -235,7 +244,11 @@ class Wrapped(Base):
     def __init__(self, model: Any, n_outputs: int, *, classifies: bool) -> None:
         self.model, self.n_outputs, self.classifies = model, n_outputs, classifies
 
-    def _answer(self, inputs: Array) -> Array:
+    def outputs(self, inputs: NDArray[Any]) -> Array:
+        # Nothing is known of what else may use the threads, or whether it may be asked by several.
+        return np.concatenate([self._answer(block) for block in _blocks(inputs)])
+
+    def _answer(self, inputs: NDArray[Any]) -> Array:
         if not self.classifies:
             return np.asarray(self.model.predict(inputs), np.float64).reshape(len(inputs), -1)
         found = np.zeros((len(inputs), self.n_outputs))
@@ -265,7 +278,7 @@ class Blend(Base):
     weights: tuple[float, ...]
     tilt: Array | None = None
 
-    def _answer(self, inputs: Array) -> Array:
+    def _answer(self, inputs: NDArray[Any]) -> Array:
         total = sum(self.weights)
         parts = [
             each.outputs(inputs) * (weight / total) for each, weight in zip(self.members, self.weights, strict=True)
@@ -280,6 +293,12 @@ class Blend(Base):
     def _restored(cls, state: dict[str, Any]) -> Self:
         members = tuple(Base.from_dict(each) for each in state["members"])
         return cls(members, tuple(state["weights"]), state["tilt"])
+
+
+def _blocks(rows: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """Rows that are answered together; at least one block, which may be empty."""
+    for start in range(0, max(len(rows), 1), _ROWS):
+        yield rows[start : start + _ROWS]
 
 
 def _plain(value: Any) -> Any:

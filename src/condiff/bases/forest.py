@@ -94,7 +94,7 @@ class Forest:
         # As scikit-learn grew them: thresholds are compared with numbers of single precision.
         single = np.ascontiguousarray(rows, np.float32)
         found = np.empty((len(single), len(self.roots)), np.int32)
-        if (found.size > _FEW_PLACES or kernels.loaded()) and kernels.available():
+        if _compiles(found.size):
             from condiff.kernels.trees import find_leaves
 
             find_leaves(single, self.roots, self.feature, self.threshold, self.left, self.right, found)
@@ -113,8 +113,13 @@ class Forest:
         """The mean of the leaves' answers, (rows, outputs)."""
         found = np.empty((len(rows), self.value.shape[1]))
         for start in range(0, len(rows), _ROWS):
-            leaves = self.leaves(rows[start : start + _ROWS])
-            found[start : start + len(leaves)] = self.value[leaves].mean(axis=1)
+            leaves, here = self.leaves(rows[start : start + _ROWS]), slice(start, start + _ROWS)
+            if _compiles(leaves.size):
+                from condiff.kernels.trees import mean_values
+
+                mean_values(leaves, self.value, found[here])
+            else:
+                found[here] = self.value[leaves].mean(axis=1)
         return found
 
     def to_dict(self) -> dict[str, Any]:
@@ -140,6 +145,11 @@ class Forest:
         if not sound:
             raise InvalidFileError("the model's trees lead nowhere; save it again")
         return found
+
+
+def _compiles(places: int) -> bool:
+    """Whether compiled loops are taken for so many places of rows in trees."""
+    return (places > _FEW_PLACES or kernels.loaded()) and kernels.available()
 
 
 def _children(parts: Sequence[NDArray[Any]], starts: NDArray[Any]) -> NDArray[np.int32]:

@@ -510,7 +510,8 @@ class BaseCOIN(Reading):
             return Ground(inputs, graph, self.n_neighbors, self.bandwidth_rank, seed), data
 
         def everything() -> tuple[Ground, Labelled]:
-            return ground(Inputs(domain.features.columns(domain.points)), domain.graph, items.nodes)
+            precision = np.float64 if n <= MANY else np.float32
+            return ground(Inputs(domain.features.columns(domain.points, precision)), domain.graph, items.nodes)
 
         whole, nodes = everything() if n <= MANY else None, np.arange(n)
         if whole is not None and n <= STAGE:

@@ -92,11 +92,11 @@ class FeatureMap:
             ) / self.unit
         return out
 
-    def columns(self, rows: Any) -> NDArray[np.float64]:
+    def columns(self, rows: Any, dtype: type[np.floating[Any]] = np.float64) -> NDArray[Any]:
         """What a classical base sees: every scaled column, or the network's inputs where those are many or sparse."""
         if self.mean is None or rows.shape[1] > MOST_COLUMNS:
-            return self.inputs(rows)
-        return np.asarray(self.scaled(rows), np.float64)
+            return self.inputs(rows, dtype)
+        return np.asarray(self.scaled(rows), dtype)
 
     def _scaled(self, block: Any) -> Any:
         """A block of rows in double precision."""

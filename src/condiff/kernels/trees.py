@@ -14,15 +14,37 @@ grow = compiled(
 )(growth.grow)
 
 
+# Rows that go down one tree after another: a tree stays in the nearest cache, and so does what it asks of the rows.
+_TOGETHER = 1024
+
+
 @compiled("float32[2], int32[1], int32[1], float64[1], int32[1], int32[1], int32[2]")
 def find_leaves(rows: Any, roots: Any, feature: Any, threshold: Any, left: Any, right: Any, out: Any) -> None:
     """Write the leaf of every row in every tree to ``out`` (rows, trees); see :class:`condiff.bases.forest.Forest`."""
-    for row in range(rows.shape[0]):
+    for start in range(0, rows.shape[0], _TOGETHER):
         for tree in range(roots.shape[0]):
-            node = roots[tree]
-            while feature[node] >= 0:
-                node = left[node] if rows[row, feature[node]] <= threshold[node] else right[node]
-            out[row, tree] = node
+            for row in range(start, min(start + _TOGETHER, rows.shape[0])):
+                node = roots[tree]
+                asked = feature[node]
+                while asked >= 0:
+                    # Both are read and one is taken: no processor guesses which way a row goes.
+                    below, above = left[node], right[node]
+                    node = below if rows[row, asked] <= threshold[node] else above
+                    asked = feature[node]
+                out[row, tree] = node
+
+
+@compiled("int32[2], float64[2], float64[2]")
+def mean_values(leaves: Any, value: Any, out: Any) -> None:
+    """Write the mean of what leaves answer to ``out`` (rows, outputs), added up in the order of the trees."""
+    for row in range(leaves.shape[0]):
+        for output in range(value.shape[1]):
+            out[row, output] = value[leaves[row, 0], output]
+        for tree in range(1, leaves.shape[1]):
+            for output in range(value.shape[1]):
+                out[row, output] += value[leaves[row, tree], output]
+        for output in range(value.shape[1]):
+            out[row, output] /= leaves.shape[1]
 
 
 @compiled("int64[2], int64[1], int64[1], int64[1], float64[1], int64[2], float64[2]")
