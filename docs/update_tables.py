@@ -111,11 +111,15 @@ def scale_markdown(rows: list[dict]) -> str:
 def scale_parts_markdown(rows: list[dict]) -> str:
     """Where COIN's time goes."""
     parts = ("neighbours", "graph", "fit", "predict")
-    lines = [f"| points | {' | '.join(parts)} | recall | new points |", "| ---: |" + " ---: |" * (len(parts) + 2)]
+    heads = ["method", "points", *parts, "recall", "new points"]
+    lines = [f"| {' | '.join(heads)} |", "| --- |" + " ---: |" * (len(heads) - 1)]
     for row in rows:
-        if row["method"] == "COIN" and row["status"] == "ok":
+        if "seconds_neighbours" in row:
             times = " | ".join(duration(row[f"seconds_{part}"]) for part in parts)
-            lines.append(f"| {row['points']:,} | {times} | {row['recall']:.3f} | {100 * row['new_accuracy']:.2f} |")
+            lines.append(
+                f"| {row['method']} | {row['points']:,} | {times} | {row['recall']:.3f} "
+                f"| {100 * row['new_accuracy']:.2f} |"
+            )
     return "\n".join(lines)
 
 

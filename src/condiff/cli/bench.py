@@ -301,7 +301,7 @@ def _scale_table(rows: Sequence[dict[str, Any]]) -> Table:
         remark = ""
         if row["method"] == "products":
             remark = f"{row['bytes_a_second'] / 1e9:.1f} GB/s, {100 * row['share_of_triad']:.0f} % of a triad's"
-        elif row["method"] == "COIN":
+        elif "seconds_neighbours" in row:
             parts = ("neighbours", "graph", "fit", "predict")
             remark = ", ".join(f"{part} {row[f'seconds_{part}']:.0f} s" for part in parts)
             remark += f"; recall {100 * row['recall']:.1f} %"
