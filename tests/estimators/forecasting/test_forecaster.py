@@ -18,6 +18,7 @@ from condiff.errors import InvalidInputError
 from condiff.estimators.forecasting import PanelForecaster
 from condiff.estimators.forecasting.forecaster import fold_origins
 from condiff.estimators.forecasting.network import first_snapshot
+from condiff.estimators.forecasting.panel import usual_season
 from condiff.graph import DenseLaplacian, Graph
 from condiff.graph.batch import directed_laplacians
 from condiff.model import COIN
@@ -482,6 +483,13 @@ def test_data_frames_long_and_wide() -> None:
     assert np.isnan(holed.backtest_.truth).any()
     with pytest.raises(ValueError, match="the data frame, line 1"):
         PanelForecaster().fit(wide.astype(str).replace(r".*", "x", regex=True))
+
+
+def test_seasons_are_found_where_they_are_more_than_chance() -> None:
+    random = np.random.default_rng(0)
+    assert sum(usual_season(random.normal(size=(20, 2))) > 0 for _ in range(50)) <= 5
+    week = np.sin(2 * np.pi * np.arange(60) / 7)[:, None] + random.normal(0, 0.3, (60, 4))
+    assert usual_season(week) == 7
 
 
 def test_long_seasons_have_two_cycles_before_the_first_origin() -> None:
