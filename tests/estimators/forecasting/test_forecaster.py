@@ -485,6 +485,48 @@ def test_data_frames_long_and_wide() -> None:
         PanelForecaster().fit(wide.astype(str).replace(r".*", "x", regex=True))
 
 
+def travelling(days: int = 120, regions: int = 8) -> Any:
+    """Waves of different pace in each region, which a level and a damped trend cannot follow."""
+    random = np.random.default_rng(1)
+    day, region = np.arange(days)[:, None], np.arange(regions)
+    return 10 * np.sin(day / (3 + region / 4)) + 5 * np.sin(day / 7 + region) + random.normal(0, 0.5, (days, regions))
+
+
+def test_the_autoregression_follows_what_a_damped_trend_cannot() -> None:
+    values = travelling()
+    errors = {}
+    for part in ("smoothing", "autoregression"):
+        model = PanelForecaster(horizon=5, season=None, parts=[part]).fit(values[:-5], ring(8))
+        errors[part] = np.abs(model.predict() - values[-5:]).mean()
+    assert errors["autoregression"] < 0.5 * errors["smoothing"]
+    mixture = PanelForecaster(horizon=5, season=None, parts=["last value", "autoregression"]).fit(values[:-5], ring(8))
+    assert mixture.shares_["autoregression"] > 0.8
+
+
+def test_the_autoregression_knows_only_what_was_before_and_the_neighbours_of_the_day() -> None:
+    values, day_graphs = travelling(60), [ring(8)] * 60
+    values[np.random.default_rng(0).random(values.shape) < 0.3] = np.nan
+    settings: dict[str, Any] = {"horizon": 2, "season": None, "parts": ["autoregression"]}
+    model = PanelForecaster(**settings).fit(values, ring(8))
+    np.testing.assert_allclose(PanelForecaster(**settings).fit(values, day_graphs).predict(), model.predict())
+    parts, origins = model.parts_, np.array([40])
+    changed = np.where(np.arange(60)[:, None] >= 40, 1e3, values)
+    before, after = (
+        parts.forecasts(each, [Graph.of(ring(8))], origins, 2)[0]["autoregression"] for each in (values, changed)
+    )
+    np.testing.assert_array_equal(before, after)
+    alone = PanelForecaster(**settings).fit(values, np.zeros((8, 8))).predict()
+    assert np.abs(alone - model.predict()).max() > 1e-3
+
+
+def test_the_autoregression_is_left_out_where_there_are_too_few_days() -> None:
+    values = travelling(20, 2)
+    model = PanelForecaster(horizon=2, season=None, parts=["last value", "autoregression"]).fit(values)
+    assert set(model.shares_) == {"last value"} and model.parts_.regression is None
+    with pytest.raises(InvalidInputError, match="needs more values"):
+        PanelForecaster(horizon=2, season=None, parts=["autoregression"]).fit(values)
+
+
 def test_seasons_are_found_where_they_are_more_than_chance() -> None:
     random = np.random.default_rng(0)
     assert sum(usual_season(random.normal(size=(20, 2))) > 0 for _ in range(50)) <= 5

@@ -56,8 +56,9 @@ class PanelForecaster(Saveable):
 
     A forecast is a mixture of parts: the last value, the value of a season ago, the straight line (``drift``), level,
     trend and season of each series by itself (``smoothing``), the same with shocks that are diffused over the graph
-    (``diffusion``), so that a hole is filled by what the neighbours did, and a network that corrects the structure and
-    whose output is diffused (``network``). A rolling back-test chooses the share of each. Where the last value or the
+    (``diffusion``), so that a hole is filled by what the neighbours did, a regression on the last steps of a series and
+    of its neighbours that corrects the structure (``autoregression``), and a network that corrects it and whose output
+    is diffused (``network``). A rolling back-test chooses the share of each. Where the last value or the
     value of a season ago is as good, it is the forecast. Quantiles come from the errors of the back-test.
 
     Parameters
@@ -467,7 +468,7 @@ class PanelForecaster(Saveable):
             found.append(parts.forecasts(values, graphs, some, horizon, given.covariates)[0])
             true = np.stack([values[origin : origin + horizon] for origin in some])
             truth.append(representative(true, values, first))
-        # The network is not there as long as there are too few days for it.
+        # Regression and network are not there as long as there are too few days for them.
         names = [name for name in found[-1] if all(name in each for each in found)]
         together = {name: np.concatenate([each[name] for each in found]) for name in names}
         return Backtest(origins.tolist(), np.concatenate(truth), together, scale)
