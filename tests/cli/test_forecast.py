@@ -145,12 +145,12 @@ def test_names_with_brackets_are_shown_as_they_are(condiff: Run, towns: Path) ->
 
 
 def test_where_nothing_can_be_compared_there_are_no_error_bars(condiff: Run, towns: Path) -> None:
-    lines = (towns / "cases.csv").read_text().splitlines()[:6]
+    lines = (towns / "cases.csv").read_text().splitlines()[:4]
     (towns / "cases.csv").write_text("\n".join(lines) + "\n")
     result = condiff("forecast", towns / "cases.csv", *QUICK, "--out", towns / "f.csv")
     assert result.code == 0
     assert "there are no error bars" in result.out
-    assert "too few days for a back-test: the forecast is the last value" in result.out
+    assert "too few days to back-test a horizon of 1: the forecast is the last value" in result.out
     rows = read_rows(towns / "f.csv")
     assert all(row["forecast"] and not row["lo-80"] and not row["hi-80"] for row in rows)
 

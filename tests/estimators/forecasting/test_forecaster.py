@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import networkx as nx
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+from condiff import load
 from condiff.errors import InvalidInputError
 from condiff.estimators.forecasting import PanelForecaster
 from condiff.estimators.forecasting.forecaster import fold_origins
@@ -445,19 +447,33 @@ def test_cross_validation_knows_nothing_of_its_windows() -> None:
 
 
 def test_few_days_are_the_last_value_without_quantiles() -> None:
-    model = PanelForecaster(horizon=2).fit(waves(4), ring())
-    np.testing.assert_array_equal(model.predict(), np.tile(waves(4)[-1], (2, 1)))
+    model = PanelForecaster(horizon=2).fit(waves(3), ring())
+    np.testing.assert_array_equal(model.predict(), np.tile(waves(3)[-1], (2, 1)))
     assert np.isnan(model.predict_quantiles([0.1])).all()
-    assert "too few days for a back-test" in model.shares_in_words()
+    assert "too few days to back-test a horizon of 2" in model.shares_in_words()
     with pytest.raises(InvalidInputError, match="too few days"):
         model.sample()
+
+
+def test_horizons_too_long_to_test_are_the_last_value_with_quantiles_of_shorter_ones(tmp_path: Path) -> None:
+    values = waves(14)
+    model = PanelForecaster(horizon=12).fit(values, ring())
+    np.testing.assert_array_equal(model.predict(), np.tile(values[-1], (12, 1)))
+    assert "too few days to back-test a horizon of 12" in model.shares_in_words()
+    low, high = model.predict_quantiles([0.1, 0.9])
+    assert (low < values[-1]).all() and (high > values[-1]).all() and ((high - low)[-1] > (high - low)[0]).all()
+    assert model.sample(3).shape == (3, 12, REGIONS)
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").predict_quantiles([0.1]), low[None])
 
 
 def test_origins_are_spread_over_the_last_half() -> None:
     values = np.ones((100, 1))
     np.testing.assert_array_equal(fold_origins(values, 10, 4), [45, 60, 75, 90])
     assert fold_origins(values[:12], 2, 24).tolist() == [6, 7, 8, 9, 10]
-    assert not len(fold_origins(values[:7], 2, 24))
+    # No whole horizon has room after six days: parts of it, after three.
+    assert fold_origins(values[:7], 2, 24).tolist() == [3, 4, 5, 6]
+    assert not len(fold_origins(values[:3], 2, 24))
     late = values.copy()
     late[:80] = np.nan
     assert fold_origins(late, 10, 3).tolist() == [82, 86, 90]

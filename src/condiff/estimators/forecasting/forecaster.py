@@ -27,7 +27,7 @@ from condiff.estimators.forecasting.panel import (
     usual_season,
 )
 from condiff.estimators.forecasting.parts import PARTS, Parts, fit_parts
-from condiff.estimators.forecasting.rolling import CrossValidation, Given, fold_origins
+from condiff.estimators.forecasting.rolling import CrossValidation, Given, can_choose, fold_origins
 from condiff.estimators.forecasting.shares import (
     SIMPLE,
     Backtest,
@@ -399,8 +399,10 @@ class PanelForecaster(Saveable):
     def shares_in_words(self) -> str:
         """A line that says what the forecast is made of."""
         check_is_fitted(self)
-        if not self.backtest_.origins:
-            return f"too few days for a back-test: the forecast is the {next(iter(self.shares_))}"
+        if not can_choose(self.backtest_.origins, len(self._given.values), int(self.horizon)):
+            return (
+                f"too few days to back-test a horizon of {self.horizon}: the forecast is the {next(iter(self.shares_))}"
+            )
         said = f"the forecast is {_in_words(self.shares_)}"
         if self.shares_.keys() <= set(SIMPLE):
             said += " (nothing was better in the back-test)"
@@ -458,15 +460,18 @@ class PanelForecaster(Saveable):
         origins = fold_origins(values, horizon, int(self.folds), lags, self.season_)
         if not len(origins):
             return Backtest([], np.empty((0, horizon, self.n_regions_)), {}, scale)
+        if not can_choose(origins, len(values), horizon):
+            wanted = wanted[:1]
         # Longer seasons that the back-test could not learn are not tried without it.
         self.season_ = self.season_[:1] + tuple(period for period in self.season_[1:] if 2 * period <= origins[0])
         found, truth = [], []
+        known = np.concatenate([values, np.full((horizon, self.n_regions_), np.nan)])
         for some in np.array_split(origins, min(_FITS, len(origins))):
             first = int(some[0])
             parts = self._fitted_parts(given, wanted, first)
             graphs = given.graphs if given.graphs is not None else given.graphs_until(first)
             found.append(parts.forecasts(values, graphs, some, horizon, given.covariates)[0])
-            true = np.stack([values[origin : origin + horizon] for origin in some])
+            true = np.stack([known[origin : origin + horizon] for origin in some])
             truth.append(representative(true, values, first))
         # Regression and network are not there as long as there are too few days for them.
         names = [name for name in found[-1] if all(name in each for each in found)]
