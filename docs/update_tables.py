@@ -48,7 +48,7 @@ BEYOND = (
 RARE = ("minesweeper", "tolokers")
 METHODS_THERE = ("MLP", "GCN", "GRAND", "GREAD", "CDE", "GPRGNN", "FAGCN", "COIN-resolvent")
 #: The methods for very few labels that are on the page on how sure answers are.
-DIGITS = ("COIN", "Poisson", "LabelSpreading", "Laplace", "COIN-sizes", "PoissonMBO")
+DIGITS = ("COIN", "Poisson", "LabelSpreading", "ProperlyWeighted", "WNLL", "Laplace", "COIN-sizes", "PoissonMBO")
 
 
 def update(path: str, tables: dict[str, str]) -> None:

@@ -59,16 +59,15 @@ def draw_scale(rows: Sequence[dict[str, Any]]) -> Figure:
     others = iter([colour for colour in COLOURS if colour != HIGHLIGHT] * 2)
     for method in methods:
         chosen = sorted((row for row in measured if row["method"] == method), key=lambda row: row["points"])
-        colour = HIGHLIGHT if method == "COIN" else next(others)
+        colour = HIGHLIGHT if method.startswith("COIN") else next(others)
+        line, width = ("o-", 2) if method == "COIN" else ("o--" if method.startswith("COIN") else "o-", 1)
         label = f"{method} ({slopes[method]:.2f})" if method in slopes else method
         sizes = [row["points"] for row in chosen]
         for axes, field, factor in zip(
             found[0], ("seconds", "memory_mb", "accuracy"), (1.0, 1 / 1024, 100.0), strict=True
         ):
             values = [factor * row[field] for row in chosen]
-            axes.plot(
-                sizes, values, "o-", color=colour, markersize=4, label=label, linewidth=2 if method == "COIN" else 1
-            )
+            axes.plot(sizes, values, line, color=colour, markersize=4, label=label, linewidth=width)
     best = {row["points"]: 100 * row["best_accuracy"] for row in measured}
     found[0][2].plot(sorted(best), [best[n] for n in sorted(best)], ":", color="black", label="best possible")
     for axes, name in zip(found[0], ("seconds", "peak memory (GB)", "accuracy (%)"), strict=True):
@@ -80,7 +79,6 @@ def draw_scale(rows: Sequence[dict[str, Any]]) -> Figure:
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axes.yaxis.set_minor_locator(NullLocator())
         axes.yaxis.set_major_formatter("{x:g}")
-    handles, names = found[0][0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=len(names), frameon=False, fontsize=7)
-    found[0][2].legend(handles=[found[0][2].lines[-1]], frameon=False, fontsize=7)
+    handles = [*found[0][0].lines, found[0][2].lines[-1]]
+    figure.legend(handles=handles, loc="outside lower center", ncols=-(-len(handles) // 2), frameon=False, fontsize=7)
     return figure
