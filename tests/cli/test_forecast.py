@@ -145,14 +145,29 @@ def test_names_with_brackets_are_shown_as_they_are(condiff: Run, towns: Path) ->
 
 
 def test_where_nothing_can_be_compared_there_are_no_error_bars(condiff: Run, towns: Path) -> None:
-    lines = (towns / "cases.csv").read_text().splitlines()[:6]
+    lines = (towns / "cases.csv").read_text().splitlines()[:4]
     (towns / "cases.csv").write_text("\n".join(lines) + "\n")
     result = condiff("forecast", towns / "cases.csv", *QUICK, "--out", towns / "f.csv")
     assert result.code == 0
     assert "there are no error bars" in result.out
-    assert "too few days for a back-test: the forecast is the last value" in result.out
+    assert "too few days to back-test a horizon of 1: the forecast is the last value" in result.out
     rows = read_rows(towns / "f.csv")
     assert all(row["forecast"] and not row["lo-80"] and not row["hi-80"] for row in rows)
+
+
+def test_what_a_user_may_not_have_meant_is_said(condiff: Run, tmp_path: Path) -> None:
+    days = [datetime.date(2024, 1, 1) + datetime.timedelta(day) for day in range(8)]
+    rows = [f"{name},{day},{'' if name == 'c' else day.day},1" for name in "abc" for day in days]
+    (tmp_path / "long.csv").write_text("unique_id,ds,y,price\n" + "\n".join(rows) + "\n")
+    result = condiff("forecast", tmp_path / "long.csv", "--horizon", 2, *QUICK, "--out", tmp_path / "f.csv")
+    assert result.code == 0
+    for part in (
+        "note: not read: 'price'; what is known of the coming times as well is for --covariates",
+        "note: without any value, so that the others stand for them: 'c'",
+        "Back-test: a forecast made from",
+        "the intervals are those of one forecast",
+    ):
+        assert part in result.out, part
 
 
 def test_holes_are_filled_and_known_values_stay(condiff: Run, towns: Path) -> None:

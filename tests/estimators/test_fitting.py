@@ -13,7 +13,7 @@ from sklearn.datasets import make_moons
 
 from condiff import COINClassifier, COINRegressor, load
 from condiff.errors import UnlabelledComponentWarning
-from condiff.estimators import base
+from condiff.estimators import base, trained
 from condiff.estimators.inputs import Items
 from condiff.graph import kernel_graph, neighbours
 from condiff.training.engines import streamed
@@ -113,12 +113,17 @@ def test_other_engines_are_refused() -> None:
         COINClassifier(engine="gpu").fit(X, _labels(2))
 
 
+def _count_as_many(monkeypatch: pytest.MonkeyPatch, points: int) -> None:
+    for module in (base, trained):
+        monkeypatch.setattr(module, "MANY", points)
+
+
 @pytest.fixture
 def many(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few hundred points count as many."""
-    monkeypatch.setattr(base, "MANY", 200)
+    _count_as_many(monkeypatch, 200)
     monkeypatch.setattr(base, "STAGE", 150)
-    monkeypatch.setattr(base, "_MERGED", 60)
+    monkeypatch.setattr(trained, "_MERGED", 60)
 
 
 @pytest.mark.usefixtures("many")
@@ -212,7 +217,7 @@ def test_of_many_parts_those_with_a_label_are_learned_on(monkeypatch: pytest.Mon
         warnings.simplefilter("ignore", UnlabelledComponentWarning)
         model = kind(graph="precomputed", folds=3).fit(columns, target, adjacency=triangles)
         lesson = model._lesson(Items(np.flatnonzero(labels >= 0), labels[labels >= 0], np.ones(30)))
-        monkeypatch.setattr(base, "MANY", 10_000)
+        _count_as_many(monkeypatch, 10_000)
         whole = kind(graph="precomputed", folds=3).fit(columns, target, adjacency=triangles)
     assert lesson.points.shape == (90 + 240, 2) and not lesson.is_merged
     assert lesson.graph.reached_from(lesson.items.nodes).sum() == 90
@@ -233,7 +238,7 @@ def test_only_automatic_fits_on_neighbours_merge_points(monkeypatch: pytest.Monk
     def refuse(*_: Any) -> None:
         raise AssertionError("points were merged")
 
-    monkeypatch.setattr(base.Coarse, "around", refuse)
+    monkeypatch.setattr(trained.Coarse, "around", refuse)
     settings: dict[str, Any] = {"base": "residual", "epochs": 5, "n_inits": 1, "folds": 0}
     for options in ({"layers": 5}, {"strength": 0.5}, {"engine": "reference"}, {"graph": kernel_graph}):
         COINClassifier(**settings, **options).fit(points, labels)
@@ -261,7 +266,7 @@ def test_bases_are_compared_on_few_of_many_points(capsys: pytest.CaptureFixture[
 
 def test_rows_keep_their_answers_where_nodes_are_numbered_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     usual = COINClassifier(layers=10, **{**SETTINGS, "folds": 0}).fit(X, _labels(8))
-    monkeypatch.setattr(base, "MANY", 50)
+    _count_as_many(monkeypatch, 50)
     moved = COINClassifier(layers=10, **{**SETTINGS, "folds": 0}).fit(X, _labels(8))
     np.testing.assert_allclose(moved.predict_proba(X), usual.predict_proba(X), atol=1e-4)
     assert moved.transduction_.tolist() == usual.transduction_.tolist()

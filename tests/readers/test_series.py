@@ -87,6 +87,8 @@ def test_static_features_and_covariates(tmp_path: Path) -> None:
     data = read(tmp_path)
     (tmp_path / "places.csv").write_text("name,lon,lat\nc,5,6\na,1,2\nb,3,4\nz,9,9\n")
     np.testing.assert_array_equal(read_static(tmp_path / "places.csv", data.names), [[1, 2], [3, 4], [5, 6]])
+    (tmp_path / "kinds.csv").write_text("name,size,kind\na,1,shop\nb,2,mall\nc,3,shop\n")
+    np.testing.assert_array_equal(read_static(tmp_path / "kinds.csv", data.names), [[1, 0, 1], [2, 1, 0], [3, 0, 1]])
     days = [*data.days, *data.coming_days(2)]
     (tmp_path / "known.csv").write_text("day,warm\n" + "".join(f"{day},{n}\n" for n, day in enumerate(days)))
     found = read_covariates(tmp_path / "known.csv", data, 2)
@@ -99,7 +101,7 @@ def test_static_features_and_covariates(tmp_path: Path) -> None:
     for text, message in (
         ("name\na\n", "has one column"),
         ("name,x\na,1\n", "has no line for 'b'"),
-        ("name,x\na,one\n", "line 2, column 'x' is 'one'"),
+        ("name,x\na,1\nb,\nc,few\n", "line 3, column 'x' is ''"),
     ):
         (tmp_path / "places.csv").write_text(text)
         with pytest.raises(InvalidFileError, match=message):
@@ -119,6 +121,7 @@ BAD_SERIES = {
     "day,a,b,c\n1,2,3,4\n1,2,3,4\n": "line 3: the day '1' is that of line 2 as well",
     "day,a,b,c\n,2,3,4\n": "line 2: the day is empty",
     "day,a,b,c\n0,2,3,4\n500,2,3,4\n1000,2,3,4\n1001,2,3,4\n": "no regular step: 1001 does not fit the others",
+    "id,date,sales\na,2020-01-01,3\n": "line 2, column 'date' is a time: if the table is long",
     "unique_id,ds,y\n": "has column names but no rows",
     "unique_id,ds,y\na,,3\n": "line 2: ds is empty",
     "unique_id,ds,y\na,1,3\na,1,4\n": "line 3: 'a' at '1' is on line 2 as well",

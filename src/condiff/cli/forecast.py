@@ -23,6 +23,7 @@ from condiff.cli.output import (
 )
 from condiff.errors import InvalidInputError
 from condiff.files import atomic_path, write_text
+from condiff.readers.cells import listed
 
 if TYPE_CHECKING:
     from condiff.estimators.forecasting import PanelForecaster
@@ -56,7 +57,7 @@ _Static = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE.csv",
-        help="Other features, a line per series, its name first: the most alike are neighbours.",
+        help="Other features, a line per series, its name first, numbers or words: the most alike are neighbours.",
     ),
 ]
 _Neighbours = Annotated[
@@ -167,7 +168,7 @@ def forecast(
     with working("back-test and fit"):
         forecaster.fit(data.values, **given)
     rows = _forecast_rows(data, forecaster, wanted, paths)
-    notes = formula_notes(_write(rows, out, formulas)) + _left_out(data)
+    notes = formula_notes(_write(rows, out, formulas)) + _remarks(data, covariates is None)
     summary: dict[str, Any] = {
         **_about(data, forecaster, _found_by(given, neighbours)),
         "horizon": horizon,
@@ -234,7 +235,7 @@ def impute(
         )
         filled = forecaster.fit(data.values, **given).impute()
     rows = _wide_rows(data, filled.values) if wide else _filled_rows(data, filled, wanted)
-    notes = formula_notes(_write(rows, out, formulas)) + _left_out(data)
+    notes = formula_notes(_write(rows, out, formulas)) + _remarks(data)
     summary = {
         **_about(data, forecaster, _found_by(given, neighbours)),
         "filled": int(filled.holes.sum()),
@@ -418,10 +419,18 @@ def _scores(forecaster: PanelForecaster) -> list[dict[str, Any]]:
     ]
 
 
-def _left_out(data: SeriesFile) -> list[str]:
-    if not data.left_out:
-        return []
-    return [f"{data.left_out} of {len(data.days)} times have no line and are missing values"]
+def _remarks(data: SeriesFile, could_be_given: bool = False) -> list[str]:
+    """What a user may not have meant."""
+    found = []
+    if data.left_out:
+        found.append(f"{data.left_out} of {len(data.days)} times have no line and are missing values")
+    if data.unread:
+        told = "; what is known of the coming times as well is for --covariates" if could_be_given else ""
+        found.append(f"not read: {listed(list(data.unread), 6)}{told}")
+    empty = [name for name, column in zip(data.names, data.values.T, strict=True) if np.isnan(column).all()]
+    if empty:
+        found.append(f"without any value, so that the others stand for them: {listed(empty, 6)}")
+    return found
 
 
 def _write(rows: list[dict[str, Any]], out: Path, formulas: bool) -> int:
@@ -467,9 +476,12 @@ def _show(data: SeriesFile, summary: dict[str, Any]) -> None:
         held = [
             f"{level} % intervals hold {100 * share:.0f} %" for level, share in summary["coverage"].items() if share
         ]
-        console.print(
-            "; ".join(held) + "\n" if held else "[yellow]there are no error bars: no value to compare with[/yellow]\n"
-        )
+        if held:
+            console.print("; ".join(held) + "\n")
+        elif any(row[f"lo-{level:g}"] is not None for row in summary["forecast"] for level in summary["levels"]):
+            console.print("[yellow]the intervals are those of one forecast: nothing was left to test them[/yellow]\n")
+        else:
+            console.print("[yellow]there are no error bars: no value to compare with[/yellow]\n")
     else:
         console.print("[yellow]there are no error bars: too few steps for a back-test[/yellow]\n")
     console.print(_forecast_table(data, summary))
@@ -504,7 +516,8 @@ def _mixture(shares: dict[str, float]) -> str:
 
 
 def _score_table(summary: dict[str, Any]) -> Table:
-    title = f"Back-test: {summary['folds']} forecasts, each made from the steps before alone"
+    each = "a forecast" if summary["folds"] == 1 else f"{summary['folds']} forecasts, each"
+    title = f"Back-test: {each} made from the steps before alone"
     table = Table(box=None, pad_edge=False, header_style="bold", title=title, title_justify="left")
     table.add_column("part")
     for heading in ("MASE", "mean absolute error", "root mean square error"):

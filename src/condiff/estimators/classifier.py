@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from condiff.errors import ChanceWarning, InvalidInputError
 from condiff.estimators.answering import ClassAnswers
-from condiff.estimators.base import Array, BaseCOIN
+from condiff.estimators.base import BaseCOIN
 from condiff.estimators.coverage import check_held_out, decided
 from condiff.estimators.inputs import (
     UNLABELLED,
@@ -31,6 +31,7 @@ from condiff.estimators.inputs import (
     soft_targets,
     unpacked,
 )
+from condiff.estimators.trained import Array
 from condiff.graph.homophily import Homophily, homophily
 from condiff.model import Head
 from condiff.training import ClassBalance

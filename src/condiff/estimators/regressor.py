@@ -11,8 +11,9 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
 from condiff.estimators.answering import ValueAnswers
-from condiff.estimators.base import Array, BaseCOIN
+from condiff.estimators.base import BaseCOIN
 from condiff.estimators.inputs import Items, held_out_folds, unpacked, value_items, value_targets
+from condiff.estimators.trained import Array
 from condiff.model import Head
 
 # Skewness from which logarithms are taken, if they at least halve it, and the fewest values that can tell.

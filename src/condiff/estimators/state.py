@@ -407,6 +407,14 @@ def _forecaster(value: Any, name: str, sizes: Sizes) -> None:
                 {
                     "structures": each(structure, 2, 1),
                     "correlations": each(record(correlation), 2),
+                    "regression": maybe(
+                        record(
+                            {
+                                "coefficients": array("f8", "days to come", "columns"),
+                                "largest": array("f8", "days to come", low=0),
+                            }
+                        )
+                    ),
                     "network": maybe(
                         record(
                             {

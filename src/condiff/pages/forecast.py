@@ -155,7 +155,7 @@ def draw_map(fan: Fan, around: Surroundings) -> Figure:
     bar.ax.tick_params(labelsize=7)
     bare(axis)
     if around.places is not None:
-        axis.set_aspect("equal")
+        axis.set_aspect("equal", adjustable="datalim")
     axis.margins(0.08)
     handles = [
         mark("series", color="0.35", marker="o", linewidth=0, markersize=4),
@@ -173,7 +173,9 @@ def draw_fans(fan: Fan, series: Sequence[int] | None = None) -> Figure:
     chosen = fan.most_known() if series is None else list(series)
     columns = min(3, len(chosen))
     rows = -(-len(chosen) // columns)
-    figure, axes = panels(rows, columns, (3.6 * columns, 2.1 * rows + 0.4))
+    # The legend needs an inch and a quarter for each of its entries.
+    width = max(3.6 * columns, 1.25 * (3 + len(fan.bands)))
+    figure, axes = panels(rows, columns, (width, 2.1 * rows + 0.4))
     spots = [axis for row in axes for axis in row]
     for axis, place in zip(spots, chosen, strict=False):
         _draw_fan(axis, fan, place)

@@ -1,8 +1,8 @@
 """Times of series: which regular step they have, which are left out, and how they go on.
 
-Dates (``2024-05-31``), times (``2024-05-31 14:30``), months (``2024-05``), quarters (``2024Q2``) and numbers are
-understood. Calendar months stay months, at their beginning, their end or any day of them, and five days a week stay
-business days. Other names have only their order.
+Dates (``2024-05-31``, ``31.05.2024``, ``5/31/2024``), times (``2024-05-31 14:30``), months (``2024-05``), quarters
+(``2024Q2``), years and numbers are understood. Calendar months stay months, at their beginning, their end or any day of
+them, and five days a week stay business days. Other names have only their order.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from condiff.readers.cells import as_number
 _DAY = 86_400
 _FIRST = datetime.datetime(1, 1, 1)
 _MONTH, _QUARTER = re.compile(r"(\d{4})-(\d{2})"), re.compile(r"(\d{4})-?[Qq]([1-4])")
+_SWAPPED = re.compile(r"(\d{1,2})([./])(\d{1,2})\2(\d{4})(.*)")
+# Whole numbers that are taken for years.
+_YEARS = range(1700, 2201)
 # Steps of the regular calendar at most for each time that is there: more, and the times are not regular.
 _SPARSEST = 25
 _WORDS = {
@@ -65,7 +68,7 @@ class Calendar:
 
 def calendar_of(names: Sequence[str]) -> tuple[Calendar, list[int]]:
     """The calendar of different times in any order, and the place of each in it."""
-    for read in (_months, _moments, _numbers):
+    for read in (_months, _moments, _swapped, _numbers):
         found = read(names)
         if found is not None:
             return found
@@ -143,6 +146,34 @@ def _moments(names: Sequence[str]) -> _Read | None:
     return _regular(names, seconds, lambda place: write(_FIRST + datetime.timedelta(seconds=place)), _second_words)
 
 
+def _swapped(names: Sequence[str]) -> _Read | None:
+    """Dates with the year last. Between slashes either day or month is first: as the fewest times are left out."""
+    parts = [match for match in map(_SWAPPED.fullmatch, names) if match]
+    if len(parts) < len(names) or len({match[2] for match in parts}) > 1:
+        return None
+    mark, padded = parts[0][2], all(len(match[1]) == len(match[3]) == 2 for match in parts)
+    found = []
+    for month, day in ((3, 1),) if mark == "." else ((1, 3), (3, 1)):
+        try:
+            read = _moments([f"{m[4]}-{int(m[month]):02d}-{int(m[day]):02d}{m[5]}" for m in parts])
+        except IrregularError:
+            continue
+        if read is not None:
+            found.append((read, month == 1))
+    if not found:
+        return None
+    (calendar, places), month_first = min(found, key=lambda each: len(each[0][0].times))
+
+    def written(iso: str) -> str:
+        moment = datetime.date.fromisoformat(iso[:10])
+        first, second = (moment.month, moment.day) if month_first else (moment.day, moment.month)
+        width = 2 if padded else 1
+        return f"{first:0{width}d}{mark}{second:0{width}d}{mark}{moment.year:04d}{iso[10:]}"
+
+    times = tuple(map(written, calendar.times))
+    return Calendar(times, calendar.step, calendar.season, lambda row: written(calendar._name(row))), places
+
+
 def _calendar_months(
     names: Sequence[str], known: Sequence[datetime.datetime], write: Callable[[datetime.datetime], str]
 ) -> _Read | None:
@@ -217,9 +248,9 @@ def _numbers(names: Sequence[str]) -> _Read | None:
         abs(p / size - n) > 1e-9 * max(abs(n), 1) for p, n in zip(places, known, strict=True)
     ):
         return None
-    return _regular(
-        names,
-        places,
-        lambda place: f"{place / size:g}" if size > 1 else f"{place}",
-        lambda step: (f"numbers, {step / size:g} apart", None),
-    )
+    years = size == 1 and len(places) > 1 and all(place in _YEARS for place in places)
+
+    def words(step: int) -> tuple[str, tuple[int, ...] | None]:
+        return _month_words(12) if years and step == 1 else (f"numbers, {step / size:g} apart", None)
+
+    return _regular(names, places, lambda place: f"{place / size:g}" if size > 1 else f"{place}", words)

@@ -58,6 +58,8 @@ class SeriesFile:
         Whether the table was long.
     left_out
         How many times have no line.
+    unread
+        Columns of a long table that are neither series, time nor value.
     """
 
     calendar: Calendar
@@ -66,6 +68,7 @@ class SeriesFile:
     weights: tuple[sp.csr_array, ...] = ()
     long: bool = False
     left_out: int = 0
+    unread: tuple[str, ...] = ()
 
     @property
     def days(self) -> tuple[str, ...]:
@@ -93,7 +96,8 @@ def read_series(series: Path | str, edges: Path | str | None = None, *, directed
     _, header = next(records)
     is_long = all(name in header for name in LONG)
     cells = _long_cells(path, header, records) if is_long else _wide_cells(path, header, records)
-    found = _panel(path, cells, is_long)
+    unread = tuple(name for name in header if name not in LONG) if is_long else ()
+    found = replace(_panel(path, cells, is_long), unread=unread)
     if edges is None:
         return found
     graphs = _read_edges(Path(edges), path, found.days, found.names)
@@ -161,6 +165,11 @@ def _wide_cells(path: Path, header: list[str], records: _Records) -> _Cells:
             what = f"{day!r} is that of line {found.times[day]} as well" if day else "is empty"
             raise InvalidFileError(f"{path}, line {line}: the day {what}: give every line its own day")
         found.times[day] = line
+        if len(found.times) == 1 and len(names) > 1 and row[1].strip() and calendar_of([row[1].strip()])[0].season:
+            raise InvalidFileError(
+                f"{path}, line {line}, column {names[0]!r} is a time: if the table is long, name the columns of its "
+                f"series, times and values {', '.join(LONG)}; if it is wide, its first column is the time"
+            )
         for column, (name, cell) in enumerate(zip(names, row[1:], strict=True)):
             found.values.append((len(found.times) - 1, column, _value(path, line, name, cell.strip())))
     if not found.times:
@@ -212,20 +221,29 @@ def _value(path: Path, line: int, name: str, cell: str) -> float:
     return number
 
 
-def read_static(path: Path | str, names: Sequence[str]) -> NDArray[np.float64]:
-    """Coordinates or other features of each series, (series, columns): a line per series, its name first."""
+def read_static(path: Path | str, names: Sequence[str], *, words: bool = True) -> NDArray[np.float64]:
+    """Features of each series, (series, columns): a line per series, its name first.
+
+    Where ``words`` are allowed, a column that has any becomes one column for each of them, 1 where it is said.
+    """
     path = _existing(Path(path))
     records = read_records(path)
     _, header = next(records)
     if len(header) < 2:
         raise InvalidFileError(f"{path} has one column: the first is the name of a series, and each other one a number")
-    found: dict[str, list[float]] = {}
-    for line, row in records:
-        found[row[0].strip()] = [_given(path, line, name, cell) for name, cell in zip(header[1:], row[1:], strict=True)]
+    found = {row[0].strip(): (line, [cell.strip() for cell in row[1:]]) for line, row in records}
     for name in names:
         if name not in found:
             raise InvalidFileError(f"{path} has no line for {name!r}{did_you_mean(name, found)}: add it")
-    return np.array([found[name] for name in names])
+    columns: list[list[float]] = []
+    for place, title in enumerate(header[1:]):
+        cells = [found[name][1][place] for name in names]
+        said = {cell for cell in cells if as_number(cell) is None}
+        if words and said and not said & set(MISSING_CELLS):
+            columns += [[float(cell == word) for cell in cells] for word in sorted(set(cells))]
+        else:
+            columns.append([_given(path, found[n][0], title, cell) for n, cell in zip(names, cells, strict=True)])
+    return np.array(columns).T
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,7 +264,7 @@ class Positions:
 
 def read_positions(path: Path | str, names: Sequence[str]) -> Positions:
     """Coordinates of each series, a line per series, its name first: two in one unit, or latitude and longitude."""
-    values = read_static(path, names)
+    values = read_static(path, names, words=False)
     _, header = next(read_records(Path(path)))
     words = [name.strip().lower() for name in header[1:]]
     if values.shape[1] != 2:

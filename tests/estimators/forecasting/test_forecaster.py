@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import networkx as nx
@@ -14,10 +15,12 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+from condiff import load
 from condiff.errors import InvalidInputError
 from condiff.estimators.forecasting import PanelForecaster
 from condiff.estimators.forecasting.forecaster import fold_origins
 from condiff.estimators.forecasting.network import first_snapshot
+from condiff.estimators.forecasting.panel import usual_season
 from condiff.graph import DenseLaplacian, Graph
 from condiff.graph.batch import directed_laplacians
 from condiff.model import COIN
@@ -444,19 +447,33 @@ def test_cross_validation_knows_nothing_of_its_windows() -> None:
 
 
 def test_few_days_are_the_last_value_without_quantiles() -> None:
-    model = PanelForecaster(horizon=2).fit(waves(4), ring())
-    np.testing.assert_array_equal(model.predict(), np.tile(waves(4)[-1], (2, 1)))
+    model = PanelForecaster(horizon=2).fit(waves(3), ring())
+    np.testing.assert_array_equal(model.predict(), np.tile(waves(3)[-1], (2, 1)))
     assert np.isnan(model.predict_quantiles([0.1])).all()
-    assert "too few days for a back-test" in model.shares_in_words()
+    assert "too few days to back-test a horizon of 2" in model.shares_in_words()
     with pytest.raises(InvalidInputError, match="too few days"):
         model.sample()
+
+
+def test_horizons_too_long_to_test_are_the_last_value_with_quantiles_of_shorter_ones(tmp_path: Path) -> None:
+    values = waves(14)
+    model = PanelForecaster(horizon=12).fit(values, ring())
+    np.testing.assert_array_equal(model.predict(), np.tile(values[-1], (12, 1)))
+    assert "too few days to back-test a horizon of 12" in model.shares_in_words()
+    low, high = model.predict_quantiles([0.1, 0.9])
+    assert (low < values[-1]).all() and (high > values[-1]).all() and ((high - low)[-1] > (high - low)[0]).all()
+    assert model.sample(3).shape == (3, 12, REGIONS)
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").predict_quantiles([0.1]), low[None])
 
 
 def test_origins_are_spread_over_the_last_half() -> None:
     values = np.ones((100, 1))
     np.testing.assert_array_equal(fold_origins(values, 10, 4), [45, 60, 75, 90])
     assert fold_origins(values[:12], 2, 24).tolist() == [6, 7, 8, 9, 10]
-    assert not len(fold_origins(values[:7], 2, 24))
+    # No whole horizon has room after six days: parts of it, after three.
+    assert fold_origins(values[:7], 2, 24).tolist() == [3, 4, 5, 6]
+    assert not len(fold_origins(values[:3], 2, 24))
     late = values.copy()
     late[:80] = np.nan
     assert fold_origins(late, 10, 3).tolist() == [82, 86, 90]
@@ -482,6 +499,55 @@ def test_data_frames_long_and_wide() -> None:
     assert np.isnan(holed.backtest_.truth).any()
     with pytest.raises(ValueError, match="the data frame, line 1"):
         PanelForecaster().fit(wide.astype(str).replace(r".*", "x", regex=True))
+
+
+def travelling(days: int = 120, regions: int = 8) -> Any:
+    """Waves of different pace in each region, which a level and a damped trend cannot follow."""
+    random = np.random.default_rng(1)
+    day, region = np.arange(days)[:, None], np.arange(regions)
+    return 10 * np.sin(day / (3 + region / 4)) + 5 * np.sin(day / 7 + region) + random.normal(0, 0.5, (days, regions))
+
+
+def test_the_autoregression_follows_what_a_damped_trend_cannot() -> None:
+    values = travelling()
+    errors = {}
+    for part in ("smoothing", "autoregression"):
+        model = PanelForecaster(horizon=5, season=None, parts=[part]).fit(values[:-5], ring(8))
+        errors[part] = np.abs(model.predict() - values[-5:]).mean()
+    assert errors["autoregression"] < 0.5 * errors["smoothing"]
+    mixture = PanelForecaster(horizon=5, season=None, parts=["last value", "autoregression"]).fit(values[:-5], ring(8))
+    assert mixture.shares_["autoregression"] > 0.8
+
+
+def test_the_autoregression_knows_only_what_was_before_and_the_neighbours_of_the_day() -> None:
+    values, day_graphs = travelling(60), [ring(8)] * 60
+    values[np.random.default_rng(0).random(values.shape) < 0.3] = np.nan
+    settings: dict[str, Any] = {"horizon": 2, "season": None, "parts": ["autoregression"]}
+    model = PanelForecaster(**settings).fit(values, ring(8))
+    np.testing.assert_allclose(PanelForecaster(**settings).fit(values, day_graphs).predict(), model.predict())
+    parts, origins = model.parts_, np.array([40])
+    changed = np.where(np.arange(60)[:, None] >= 40, 1e3, values)
+    before, after = (
+        parts.forecasts(each, [Graph.of(ring(8))], origins, 2)[0]["autoregression"] for each in (values, changed)
+    )
+    np.testing.assert_array_equal(before, after)
+    alone = PanelForecaster(**settings).fit(values, np.zeros((8, 8))).predict()
+    assert np.abs(alone - model.predict()).max() > 1e-3
+
+
+def test_the_autoregression_is_left_out_where_there_are_too_few_days() -> None:
+    values = travelling(20, 2)
+    model = PanelForecaster(horizon=2, season=None, parts=["last value", "autoregression"]).fit(values)
+    assert set(model.shares_) == {"last value"} and model.parts_.regression is None
+    with pytest.raises(InvalidInputError, match="needs more values"):
+        PanelForecaster(horizon=2, season=None, parts=["autoregression"]).fit(values)
+
+
+def test_seasons_are_found_where_they_are_more_than_chance() -> None:
+    random = np.random.default_rng(0)
+    assert sum(usual_season(random.normal(size=(20, 2))) > 0 for _ in range(50)) <= 5
+    week = np.sin(2 * np.pi * np.arange(60) / 7)[:, None] + random.normal(0, 0.3, (60, 4))
+    assert usual_season(week) == 7
 
 
 def test_long_seasons_have_two_cycles_before_the_first_origin() -> None:

@@ -27,7 +27,7 @@ from condiff.estimators.forecasting.panel import (
     usual_season,
 )
 from condiff.estimators.forecasting.parts import PARTS, Parts, fit_parts
-from condiff.estimators.forecasting.rolling import CrossValidation, Given, fold_origins
+from condiff.estimators.forecasting.rolling import CrossValidation, Given, can_choose, fold_origins
 from condiff.estimators.forecasting.shares import (
     SIMPLE,
     Backtest,
@@ -56,8 +56,9 @@ class PanelForecaster(Saveable):
 
     A forecast is a mixture of parts: the last value, the value of a season ago, the straight line (``drift``), level,
     trend and season of each series by itself (``smoothing``), the same with shocks that are diffused over the graph
-    (``diffusion``), so that a hole is filled by what the neighbours did, and a network that corrects the structure and
-    whose output is diffused (``network``). A rolling back-test chooses the share of each. Where the last value or the
+    (``diffusion``), so that a hole is filled by what the neighbours did, a regression on the last steps of a series and
+    of its neighbours that corrects the structure (``autoregression``), and a network that corrects it and whose output
+    is diffused (``network``). A rolling back-test chooses the share of each. Where the last value or the
     value of a season ago is as good, it is the forecast. Quantiles come from the errors of the back-test.
 
     Parameters
@@ -398,8 +399,10 @@ class PanelForecaster(Saveable):
     def shares_in_words(self) -> str:
         """A line that says what the forecast is made of."""
         check_is_fitted(self)
-        if not self.backtest_.origins:
-            return f"too few days for a back-test: the forecast is the {next(iter(self.shares_))}"
+        if not can_choose(self.backtest_.origins, len(self._given.values), int(self.horizon)):
+            return (
+                f"too few days to back-test a horizon of {self.horizon}: the forecast is the {next(iter(self.shares_))}"
+            )
         said = f"the forecast is {_in_words(self.shares_)}"
         if self.shares_.keys() <= set(SIMPLE):
             said += " (nothing was better in the back-test)"
@@ -457,17 +460,20 @@ class PanelForecaster(Saveable):
         origins = fold_origins(values, horizon, int(self.folds), lags, self.season_)
         if not len(origins):
             return Backtest([], np.empty((0, horizon, self.n_regions_)), {}, scale)
+        if not can_choose(origins, len(values), horizon):
+            wanted = wanted[:1]
         # Longer seasons that the back-test could not learn are not tried without it.
         self.season_ = self.season_[:1] + tuple(period for period in self.season_[1:] if 2 * period <= origins[0])
         found, truth = [], []
+        known = np.concatenate([values, np.full((horizon, self.n_regions_), np.nan)])
         for some in np.array_split(origins, min(_FITS, len(origins))):
             first = int(some[0])
             parts = self._fitted_parts(given, wanted, first)
             graphs = given.graphs if given.graphs is not None else given.graphs_until(first)
             found.append(parts.forecasts(values, graphs, some, horizon, given.covariates)[0])
-            true = np.stack([values[origin : origin + horizon] for origin in some])
+            true = np.stack([known[origin : origin + horizon] for origin in some])
             truth.append(representative(true, values, first))
-        # The network is not there as long as there are too few days for it.
+        # Regression and network are not there as long as there are too few days for them.
         names = [name for name in found[-1] if all(name in each for each in found)]
         together = {name: np.concatenate([each[name] for each in found]) for name in names}
         return Backtest(origins.tolist(), np.concatenate(truth), together, scale)

@@ -19,6 +19,9 @@ Array = NDArray[np.float64]
 _NEIGHBOURS, _ENOUGH = 8, 10
 # Steps that are warped onto each other, and pairs of series that are at a time.
 _WARPED, _PAIRS = 100, 20_000
+# A season stands out by so many standard errors of what chance would do, if it had as many independent values as there
+# are steps times the root of the number of series.
+_CLEAR_SEASON = 3.0
 # Squares of larger values are not numbers that can be computed with.
 _LARGEST = 1e100
 
@@ -200,7 +203,8 @@ def usual_season(values: Array) -> int:
         # A season is a peak that rises clearly above the trough between it and its half.
         if here >= previous and here > after and here > best + 0.05:
             trough = _autocorrelation(z, max(lag // 2, 1))
-            if here > 0.3 and here - trough > 0.3:
+            chance = np.sqrt(2 / ((len(z) - lag) * np.sqrt(z.shape[1])))
+            if here > 0.3 and here - trough > max(0.3, _CLEAR_SEASON * chance):
                 best, found = here, lag
         previous = here
     return found

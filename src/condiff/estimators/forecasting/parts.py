@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from condiff.errors import InvalidInputError
 from condiff.estimators.forecasting.diffused import Diffused, fit_diffused
 from condiff.estimators.forecasting.network import Network, NetworkSettings
+from condiff.estimators.forecasting.regression import Autoregression
 from condiff.estimators.forecasting.structure import Structure, drift, fit_structure, naive, seasonal_naive
 from condiff.graph import Graph
 
 Array = NDArray[np.float64]
 
 #: What a forecast may be mixed from. ``smoothing`` and ``diffusion`` also come of the logarithms of values.
-PARTS = ("last value", "seasonal naive", "drift", "smoothing", "diffusion", "network")
+PARTS = ("last value", "seasonal naive", "drift", "smoothing", "diffusion", "autoregression", "network")
 _LOGS = " of logs"
 
 
@@ -34,14 +35,15 @@ class Parts:
         Of the seasons.
     structures, diffused
         Of the values and, where they are, of their logarithms.
-    network
-        The network that corrects the structure.
+    regression, network
+        What corrects the structure.
     """
 
     wanted: tuple[str, ...]
     periods: tuple[int, ...]
     structures: list[Structure]
     diffused: list[Diffused] = field(default_factory=list)
+    regression: Autoregression | None = None
     network: Network | None = None
 
     @property
@@ -50,6 +52,7 @@ class Parts:
         found: set[str] = {part for part in ("last value", "drift") if part in self.wanted}
         found |= {"seasonal naive"} if "seasonal naive" in self.wanted and self.periods else set()
         found |= {name for name in self.filters if name.startswith("diffusion") or "smoothing" in self.wanted}
+        found |= {"autoregression"} if self.regression is not None else set()
         return found | ({"network"} if self.network is not None else set())
 
     @property
@@ -79,6 +82,8 @@ class Parts:
         if "drift" in self.wanted:
             found["drift"] = drift(values, origins, horizon)
         found |= {name: both[0] for name, both in filters.items() if name in self.names}
+        if self.regression is not None:
+            found["autoregression"] = self.regression.forecasts(values, graphs, origins, self.structures[0], covariates)
         if self.network is not None:
             found["network"] = self.network.forecasts(values, graphs, origins, self.structures[0], covariates)
         return found, {name: both[1] for name, both in filters.items()}
@@ -113,18 +118,23 @@ def fit_parts(
 ) -> Parts:
     """Fit parts to values and their graphs, one for all days or one each.
 
-    The network is left out where there are too few days for it, unless it is the only part.
+    The autoregression and the network are left out where there are too few days for them, unless they are the only
+    part.
     """
     logs = [False, True] if np.nanmin(values) >= 0 and {"smoothing", "diffusion"} & set(wanted) else [False]
     structures = [fit_structure(values, periods, covariates, logs=each) for each in logs]
     diffused = []
     if "diffusion" in wanted:
         diffused = [fit_diffused(structure, values, graphs, covariates) for structure in structures]
-    network = None
-    if "network" in wanted:
+    found: dict[str, Any] = {"autoregression": None, "network": None}
+    fits: dict[str, Callable[[], Any]] = {
+        "autoregression": lambda: Autoregression.fit(values, graphs, structures[0], covariates, settings.horizon),
+        "network": lambda: Network.fit(settings, values, graphs, structures[0], covariates, random_state),
+    }
+    for part in (part for part in fits if part in wanted):
         try:
-            network = Network.fit(settings, values, graphs, structures[0], covariates, random_state)
+            found[part] = fits[part]()
         except InvalidInputError:
             if len(wanted) == 1:
                 raise
-    return Parts(wanted, periods, structures, diffused, network)
+    return Parts(wanted, periods, structures, diffused, found["autoregression"], found["network"])

@@ -13,8 +13,8 @@ from condiff.graph import Graph
 
 Array = NDArray[np.float64]
 
-# Days that must be before the first origin of a back-test.
-_FEWEST_DAYS = 6
+# Days that must be before the first origin of a back-test; and of one that says no more than how wide intervals are.
+_FEWEST_DAYS, _FEWEST_FOR_SPREAD = 6, 3
 
 
 class Given(NamedTuple):
@@ -93,15 +93,20 @@ def fold_origins(
     """Days that a back-test begins a forecast on: at most ``folds``, spread over the last half of the days.
 
     Before the first there are half of the days, at least one known value and, where there is room, two of the shortest
-    season. The last ones have no known value to compare with where a panel ends with holes; they do no harm.
+    season. The last ones have no known value to compare with where a panel ends with holes; they do no harm. Where no
+    whole horizon has room, they are those of which a part has.
     """
     days = len(values)
-    least = max(_FEWEST_DAYS, lags + horizon if lags else 0)
     first_known = int(np.flatnonzero(np.isfinite(values).any(axis=1))[0])
-    end = days - horizon
-    two = min(2 * min(season, default=0), end - _FEWEST_DAYS)
-    begin = max(end // 2, least, first_known + 2, two)
-    if end < begin:
-        return np.empty(0, np.int64)
-    count = min(folds, end - begin + 1)
-    return np.unique(np.linspace(end, begin, count).round().astype(np.int64))
+    for end, fewest in ((days - horizon, _FEWEST_DAYS), (days - 1, _FEWEST_FOR_SPREAD)):
+        two = min(2 * min(season, default=0), end - fewest)
+        begin = max(end // 2, fewest, lags + horizon if lags else 0, first_known + 2, two)
+        if begin <= end:
+            count = min(folds, end - begin + 1)
+            return np.unique(np.linspace(end, begin, count).round().astype(np.int64))
+    return np.empty(0, np.int64)
+
+
+def can_choose(origins: Sequence[int] | NDArray[np.int64], days: int, horizon: int) -> bool:
+    """Whether a back-test from these days is of whole horizons, so that it can choose between parts."""
+    return bool(len(origins)) and bool(origins[0] >= _FEWEST_DAYS and origins[-1] + horizon <= days)

@@ -278,9 +278,10 @@ def spread_of(scores: Array, origins: Sequence[int]) -> Spread:
     """The spread of a rolling back-test.
 
     Windows that overlap have errors in common, and series move together in part. What is as good as independent is
-    taken to be the horizons that the origins span, times the root of the number of series with either sign.
+    taken to be the horizons that the origins span, and no more than there are origins, times the root of the number of
+    series with either sign.
     """
     if not len(origins):
         return Spread(scores, 0.0)
-    spans = (origins[-1] - origins[0]) / scores.shape[1] + 1
+    spans = min((origins[-1] - origins[0]) / scores.shape[1] + 1, len(origins))
     return Spread(scores, spans * float(np.sqrt(2 * np.isfinite(scores).any(axis=(0, 1)).sum())))

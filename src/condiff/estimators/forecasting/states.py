@@ -11,6 +11,7 @@ from condiff.errors import InvalidInputError
 from condiff.estimators.forecasting.diffused import Correlation, Diffused
 from condiff.estimators.forecasting.network import Network, NetworkSettings
 from condiff.estimators.forecasting.parts import Parts
+from condiff.estimators.forecasting.regression import COLUMNS, Autoregression
 from condiff.estimators.forecasting.structure import Effects, Structure, Trend, harmonics
 
 
@@ -28,6 +29,7 @@ def saved_parts(parts: Parts) -> dict[str, Any]:
             for each in parts.structures
         ],
         "correlations": [vars(each.correlation) for each in parts.diffused],
+        "regression": None if parts.regression is None else vars(parts.regression),
         "network": None
         if network is None
         else {
@@ -56,6 +58,9 @@ def restored_parts(
         Diffused(structure, Correlation(**correlation))
         for structure, correlation in zip(structures, correlations, strict=False)
     ]
+    regression = None if state["regression"] is None else Autoregression(**state["regression"])
+    if regression is not None and regression.coefficients.shape != (settings.horizon, COLUMNS):
+        raise InvalidInputError(f"a regression has coefficients of shape {regression.coefficients.shape}")
     network, saved = None, state["network"]
     if saved is not None:
         models = [settings.build(0) for _ in saved["models"]]
@@ -63,4 +68,4 @@ def restored_parts(
             model.convection.load_state_dict({name: torch.as_tensor(value) for name, value in arrays.items()})
             model.eval()
         network = Network(settings, saved["mean"], saved["scale"], models, saved["losses"])
-    return Parts(wanted, periods, structures, diffused, network)
+    return Parts(wanted, periods, structures, diffused, regression, network)

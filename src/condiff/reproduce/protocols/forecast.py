@@ -237,6 +237,8 @@ def hidden_values(case: Case, window: Window) -> Array:
 # ---- what results/forecast/README.md says ---------------------------------------------------------------------------
 
 _OWN, _SIMPLE = "COIN", ("last value", "seasonal naive")
+# Ours among forecasts and among fillings: where they are shown, what they have not been run on is not.
+_OURS = {_OWN, "fill"}
 # Standard errors of a difference over windows, from which on it is not put down to chance.
 _CLEAR = 2.0
 
@@ -286,9 +288,9 @@ def tables(runs: Sequence[Run]) -> dict[str, list[str]]:
         ("holes filled", fillings)
     ]:
         for half, word in (("chosen", "other parts of which were chosen on"), ("unseen", "only reported")):
-            part = [run for run in some if PANELS[run.dataset].half == half]
-            if part:
-                found[f"Every panel, {title}: panels {word}"] = _error_table(part)
+            table = _error_table([run for run in some if PANELS[run.dataset].half == half])
+            if len(table) > 2:
+                found[f"Every panel, {title}: panels {word}"] = table
     return found
 
 
@@ -370,9 +372,12 @@ def _on_graphs(runs: Sequence[Run]) -> list[str]:
 
 
 def _means(runs: Sequence[Run], metric: str) -> dict[Cell, dict[str, float]]:
-    """By cell, by method, over the windows that all its methods have."""
-    found = {}
-    for cell, methods in _by_window(runs, metric).items():
+    """By cell, by method, over the windows that all its methods have; cells that ours are not in are left out."""
+    found, cells = {}, _by_window(runs, metric)
+    shown = any(_OURS & methods.keys() for methods in cells.values())
+    for cell, methods in cells.items():
+        if shown and not _OURS & methods.keys():
+            continue
         common = set.intersection(*(set(each) for each in methods.values()))
         if common:
             found[cell] = {name: float(np.mean([each[s] for s in common])) for name, each in methods.items()}
