@@ -16,7 +16,7 @@ from sklearn.metrics import r2_score
 from condiff import COINClassifier, COINRegressor, load
 from condiff.errors import InvalidInputError
 from condiff.estimators.choice import Candidate
-from condiff.estimators.rehearsal import is_embedding, redundancy
+from condiff.estimators.rehearsal import Contest, is_embedding, redundancy
 
 
 def few(y: np.ndarray, per_class: int, seed: int = 0) -> np.ndarray:
@@ -284,3 +284,10 @@ def test_unit_vectors_are_an_embedding_and_rows_of_categories_are_none() -> None
     categories = np.concatenate([np.eye(4)[generator.integers(0, 4, 300)] for _ in range(10)], axis=1)
     assert np.ptp(np.linalg.norm(categories, axis=1)) < 1e-12
     assert not is_embedding(categories)
+
+
+def test_a_base_that_finds_little_of_its_own_answers_again_has_no_veto_among_many_points() -> None:
+    assert not Contest(0.9, 0.4, lead=0.6, lead_away=-0.06).won
+    assert Contest(0.9, 0.4, lead=0.6, lead_away=-0.06, of_many=True).won
+    assert not Contest(0.9, 0.8, lead=0.3, lead_away=-0.1, of_many=True).won
+    assert not Contest(0.9, 0.8, lead=0.1, lead_away=0.0, of_many=True).won

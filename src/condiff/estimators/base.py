@@ -222,7 +222,7 @@ class BaseCOIN(Trained):
         if automatic and (embeds or may_cluster(domain.points, domain.features.scaled, seed)):
             networks = partial(self._answers_of_networks, graph=stage[0].own, points=domain.points[nodes])
             truth = decided.diffuse(*stage).finished.answers if found is None else found.finished.answers[nodes]
-            judged = contest(*stage, truth, decided.chosen, recipe, networks)
+            judged = contest(*stage, truth, decided.chosen, recipe, networks, of_many=n > MANY)
             if judged.won:
                 return str(judged)
         if found is not None:

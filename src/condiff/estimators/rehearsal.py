@@ -39,6 +39,8 @@ _POINTS, _AMONG, _ALIKE, _HALVES = 2000, 20_000, 6, 4
 # Draws of a contest for each of the two truths; how far ahead the network must be over both, and how little behind
 # where the truth is the other base's.
 _CONTESTS, _AHEAD, _BEHIND = 3, 0.15, 0.05
+# Among many points, how far behind it may be there for what it is ahead where the truth is its own.
+_BEHIND_OF_MANY = 0.25
 
 
 def can_rehearse(ground: Ground, data: Labelled) -> bool:
@@ -162,17 +164,22 @@ class Contest:
     lead, lead_away
         How far the network is ahead in finding its own answers and the other base's: the difference of the errors
         relative to their sum, from -1 to 1.
+    of_many
+        Whether there are many points beside those of the contest. A base that finds little of its own answers again,
+        as from one label per class, then does not win by finding a little more of them than the network does.
     """
 
     network: float
     other: float
     lead: float
     lead_away: float
+    of_many: bool = False
 
     @property
     def won(self) -> bool:
         """Whether the network should be the base."""
-        return self.lead + self.lead_away > _AHEAD and self.lead_away > -_BEHIND
+        behind = max(_BEHIND, _BEHIND_OF_MANY * self.lead) if self.of_many else _BEHIND
+        return self.lead + self.lead_away > _AHEAD and self.lead_away > -behind
 
     def __str__(self) -> str:
         return f"from other labels it finds {self.network:.0%} of its answers again, and {BLEND} {self.other:.0%}"
@@ -185,6 +192,8 @@ def contest(
     chosen: Candidate,
     recipe: Recipe,
     networks: Callable[[Labelled], Array],
+    *,
+    of_many: bool = False,
 ) -> Contest:
     """Let the residual network and another base rehearse what either says.
 
@@ -202,6 +211,8 @@ def contest(
         How it is fitted.
     networks
         From labels to the network's answers at all points.
+    of_many
+        As of :class:`Contest`.
     """
     generator = np.random.default_rng(recipe.seed)
     shares = np.empty((2, _CONTESTS, 2))
@@ -217,4 +228,5 @@ def contest(
     errors = 1 - shares
     leads = (errors[..., 1] - errors[..., 0]) / (errors.sum(axis=-1) + 0.01)
     network, other_share = shares[0].mean(axis=0)
-    return Contest(float(network), float(other_share), *leads.mean(axis=1).tolist())
+    lead, lead_away = leads.mean(axis=1).tolist()
+    return Contest(float(network), float(other_share), lead, lead_away, of_many)
