@@ -36,7 +36,7 @@ def draw_low_labels(rows: Sequence[Row], features: str) -> Figure:
         axes.set_ylim(bottom=LOWEST)
     title = f"MNIST, {features}: means and standard errors over draws of the labels (how many)"
     axes.set_title(title, fontsize=10, color="0.3", loc="left")
-    legend_below(figure, handles, columns=4, fontsize=8)
+    legend_below(figure, handles, columns=3, fontsize=8)
     return figure
 
 
