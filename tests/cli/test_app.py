@@ -195,6 +195,32 @@ def test_help_and_what_does_not_exist_import_neither_torch_nor_scikit_learn(
     assert found.stderr.endswith("set()")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "others"),
+    [
+        (["fit", "--help"], ["condiff.cli.theory", "condiff.cli.forecast", "condiff.cli.reproduce"]),
+        (["reproduce", "node", "--help"], ["condiff.cli.fit", "condiff.reproduce.protocols.prostate"]),
+    ],
+    ids=["fit", "reproduce"],
+)
+def test_a_command_imports_no_other(tmp_path: Path, arguments: list[str], others: list[str]) -> None:
+    program = (
+        "import sys, atexit\n"
+        f"atexit.register(lambda: sys.stderr.write(str(set({others}) & set(sys.modules))))\n"
+        f"sys.argv = {['condiff', *arguments]}\n"
+        "from condiff.cli.app import main; main()"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert found.stderr == "set()"
+
+
+def test_the_package_can_be_run(tmp_path: Path) -> None:
+    found = subprocess.run(
+        [sys.executable, "-m", "condiff", "--version"], capture_output=True, text=True, cwd=tmp_path, check=True
+    )
+    assert found.stdout == f"condiff {__version__}\n"
+
+
 def test_predict_imports_neither_torch_nor_scikit_learn(condiff: Run, flowers: Path) -> None:
     folder = flowers.parent
     assert condiff("fit", flowers, "--target", "species", "--out", folder / "m").code == 0

@@ -5,56 +5,79 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from condiff import __version__
-from condiff.cli import (
-    ablate,
-    backbone,
-    bench,
-    certify,
-    data,
-    demo,
-    explore,
-    fewshot,
-    fit,
-    forecast,
-    label,
-    predict,
-    report,
-    reproduce,
-    theory,
-)
 from condiff.cli.output import console, error_line, warning_line
 from condiff.errors import CondiffError
 
+#: Where each command is defined: the module, and the function or the group of commands in it.
+_HOMES = {
+    "demo": ("demo", "command"),
+    "fit": ("fit", "command"),
+    "predict": ("predict", "command"),
+    "forecast": ("forecast", "forecast"),
+    "impute": ("forecast", "impute"),
+    "label": ("label", "command"),
+    "certify": ("certify", "command"),
+    "ablate": ("ablate", "command"),
+    "report": ("report", "command"),
+    "explore": ("explore", "command"),
+    "fewshot": ("fewshot", "command"),
+    "reproduce": ("reproduce", "app"),
+    "bench": ("bench", "app"),
+    "backbone": ("backbone", "app"),
+    "data": ("data", "app"),
+    "theory": ("theory", "app"),
+}
+
+
+class _Commands(Mapping[str, Any]):
+    """The commands by name; a command's module is imported when the command is asked for."""
+
+    def __getitem__(self, name: str) -> Any:
+        module, attribute = _HOMES[name]
+        found = getattr(import_module(f"condiff.cli.{module}"), attribute)
+        if isinstance(found, typer.Typer):
+            group = typer.main.get_group(found)
+            group.name = name
+            return group
+        alone = typer.Typer(add_completion=False, rich_markup_mode="rich")
+        alone.command(name)(found)
+        return typer.main.get_command(alone)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_HOMES)
+
+    def __len__(self) -> int:
+        return len(_HOMES)
+
+
+class _Group(TyperGroup):
+    """All commands, of which only the one that is called is imported."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.commands = _Commands()  # type: ignore[assignment]
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(self.commands)
+
+
 app = typer.Typer(
     name="condiff",
+    cls=_Group,
     help="Learn from few labels: a small network whose output is diffused over a graph of the samples.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-app.command("demo")(demo.command)
-app.command("fit")(fit.command)
-app.command("predict")(predict.command)
-app.command("forecast")(forecast.forecast)
-app.command("impute")(forecast.impute)
-app.command("label")(label.command)
-app.command("certify")(certify.command)
-app.command("ablate")(ablate.command)
-app.command("report")(report.command)
-app.command("explore")(explore.command)
-app.command("fewshot")(fewshot.command)
-app.add_typer(reproduce.app, name="reproduce")
-app.add_typer(bench.app, name="bench")
-app.add_typer(backbone.app, name="backbone")
-app.add_typer(data.app, name="data")
-app.add_typer(theory.app, name="theory")
 
 
 def _show_version(requested: bool) -> None:

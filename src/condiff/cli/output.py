@@ -20,7 +20,6 @@ from rich.table import Table as Grid
 
 from condiff.errors import InvalidInputError, shortened
 from condiff.files import resolved
-from condiff.readers.cells import as_number
 
 Item = TypeVar("Item")
 
@@ -125,6 +124,8 @@ def write_csv(header: Iterable[Any], rows: Iterable[Iterable[Any]], stream: Text
     Names, labels and ids come from files of others, and a cell such as ``=HYPERLINK(...)`` is run by whoever opens the
     table. Such text gets a ``'`` before it, unless ``formulas`` are wanted; numbers and lone signs are left alone.
     """
+    from condiff.readers.cells import as_number
+
     changed = 0
 
     def plain(cell: Any) -> Any:

@@ -85,6 +85,8 @@ class _Command(TyperCommand):
             return super().parse_args(ctx, args)
         except Exception as error:
             option = getattr(error, "option_name", None)  # what typer raises for it, it does not export
+            if option is None:  # also the end of --help, which is no error
+                raise
             if owners := [name for name in _names() if option in _flags(name)]:
                 message = f"{option} is an option of {', '.join(owners)}, not of {self.name}"
                 raise InvalidInputError(f"{message}; see {ctx.command_path} --help") from error

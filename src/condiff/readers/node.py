@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
 
 if TYPE_CHECKING:
+    import scipy.sparse as sp
     from numpy.typing import NDArray
 
 
@@ -67,6 +67,8 @@ class NodeDataset:
 
 def undirected(adjacency: sp.csr_array) -> sp.csr_array:
     """The larger of both directions' weights, without self-loops and stored zeros, in canonical order."""
+    import scipy.sparse as sp
+
     both = sp.csr_array(adjacency.maximum(adjacency.T)).tocoo()
     rows, columns = both.coords
     keep = (rows != columns) & (both.data != 0)

@@ -12,10 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 
 from condiff.errors import InvalidInputError, StepSizeWarning
-from condiff.graph import Graph
 from condiff.readers.node import NodeDataset, largest_component
 from condiff.reproduce import figures
 from condiff.reproduce.datasets.graphs import load_graph
@@ -36,9 +34,11 @@ from condiff.reproduce.splits import (
 from condiff.reproduce.summary import rows_of
 
 if TYPE_CHECKING:
+    import scipy.sparse as sp
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
+    from condiff.graph import Graph
     from condiff.reproduce.baselines.node.method import Outcome
     from condiff.reproduce.baselines.node.problem import NodeProblem
 
@@ -84,6 +84,8 @@ def fingerprint(dataset: NodeDataset) -> str:
 
 def row_normalised(features: sp.csr_array, *, binary: bool) -> sp.csr_array:
     """Features made 0/1 if ``binary``, then divided by their row's sum of sizes; rows without any stay zero."""
+    import scipy.sparse as sp
+
     scaled = features.copy()
     scaled.eliminate_zeros()
     if binary:
@@ -98,6 +100,8 @@ def _inputs(dataset: NodeDataset) -> tuple[Graph, sp.csr_array]:
 
     The paper's graphs have words, of which only the presence counts. A user's features keep their values.
     """
+    from condiff.graph import Graph
+
     return Graph.of(dataset.adjacency), row_normalised(dataset.features, binary=_is_published(dataset))
 
 
