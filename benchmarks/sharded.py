@@ -2,9 +2,9 @@
 
     python benchmarks/sharded.py [--nodes 20000,80000] [--ranks 1,2,4] [--epochs 10] [--out FILE.json]
 
-Each graph joins points of ten Gaussian classes to their ten nearest neighbours. The rates of the cost model are fitted
-to all ranks of all fits; the last lines are its forecast for 100 million nodes and 1.6 billion edges on 16 machines.
-Keep the machine idle meanwhile: the time in an exchange is that of the slowest rank.
+Each graph joins the points of ``condiff bench scale`` to their ten nearest neighbours. The rates of the cost model are
+fitted to all ranks of all fits; the last lines are its forecast for 100 million nodes and 1.6 billion edges on 16
+machines. Keep the machine idle meanwhile: the time in an exchange is that of the slowest rank.
 """
 
 from __future__ import annotations
@@ -25,20 +25,14 @@ from condiff.distributed import Description, Labels, gather_output, write_shards
 from condiff.distributed.cost import Measurement, Workload, cost, fit_rates, random_border_share
 from condiff.files import write_text
 from condiff.graph import kernel_graph
+from condiff.reproduce.bench.scale import make_points
 from condiff.reproduce.provenance import provenance_line
 
-FEATURES, CLASSES, HIDDEN = 64, 10, 32
+FEATURES, CLASSES, HIDDEN = 64, 10, 32  # as the points have them
 #: The first tells products and base network apart; the second is the one that counts.
 LAYERS = (4, 20)
 #: Of the bottleneck network that these widths make.
 WEIGHTS = FEATURES * CLASSES + CLASSES + FEATURES * HIDDEN + HIDDEN + HIDDEN * CLASSES + CLASSES
-
-
-def points(n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(0)
-    classes = rng.integers(0, CLASSES, n_nodes)
-    centres = rng.normal(size=(CLASSES, FEATURES))
-    return (1.5 * rng.normal(size=(n_nodes, FEATURES)) + centres[classes]).astype(np.float32), classes
 
 
 def launch(ranks: int, *arguments: object) -> dict:
@@ -85,8 +79,8 @@ def main() -> None:
     rows, measured = [], []
     with tempfile.TemporaryDirectory() as name:
         for n_nodes in map(int, asked.nodes.split(",")):
-            x, classes = points(n_nodes)
-            problem = (kernel_graph(x, 10), x, classes)
+            points = make_points(n_nodes)
+            problem = (kernel_graph(points.x, 10), points.x, points.labels)
             for ranks in map(int, asked.ranks.split(",")):
                 row, found = measure(n_nodes, ranks, asked.epochs, Path(name), problem)
                 rows.append(row)
