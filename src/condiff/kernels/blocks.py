@@ -9,13 +9,42 @@ from __future__ import annotations
 from typing import Any
 
 from condiff.kernels.compilation import compiled
-from condiff.kernels.vectors import adam, dot, load, plus_scaled, relu, store, where_positive, zeros
+from condiff.kernels.vectors import (
+    LANE,
+    adam,
+    dot,
+    load,
+    load_lane,
+    plus_scaled,
+    relu,
+    scaled,
+    store,
+    store_lane,
+    where_positive,
+    zeros,
+    zeros_lane,
+)
+
+#: Nodes whose units stay in the first-level cache between two passes over them.
+_AT_ONCE = 64
 
 
 @compiled()
 def n_features_of(weights: Any, n_classes: int) -> int:
     """The number of features of a block: its rows without biases, read-out and the last row."""
     return int(weights.shape[0] - n_classes - 2)
+
+
+@compiled()
+def _sum_of_rows(rows: Any) -> Any:
+    """The sum of all rows, for what it does to the cache.
+
+    Read in order they come quickly, and are there when words point to them in any order.
+    """
+    total = zeros(rows)
+    for row in range(rows.shape[0]):
+        total = plus_scaled(total, 1.0, load(rows, row))
+    return total
 
 
 @compiled("int64, int64, int32[1], int32[1], number[1], number[3], number[3], number[3]")
@@ -26,21 +55,26 @@ def forward(
 
     ``starts``, ``columns`` and ``values`` are the inputs in CSR form, ``weights`` is (blocks, rows, 64), ``active``
     (blocks, nodes, 64) receives the hidden units, and ``parts`` (blocks, classes, nodes) what a block adds to the
-    outputs.
+    outputs. The units of some nodes come first and what they give to the outputs then: the processor loads the weights
+    of the next node ahead while it adds those of this one, and has no room for that beside the sums of a read-out.
     """
     n_classes, n_nodes = parts.shape[1], parts.shape[2]
     for block in range(first, last):
         here, units = weights[block], active[block]
         n_features = n_features_of(here, n_classes)
         biases = load(here, n_features)
-        for node in range(n_nodes):
-            unit = biases
-            for entry in range(starts[node], starts[node + 1]):
-                unit = plus_scaled(unit, values[entry], load(here, columns[entry]))
-            unit = relu(unit)
-            store(units, node, unit)
+        store(units, 0, _sum_of_rows(here))  # overwritten below; unused, it would not be computed
+        for start in range(0, n_nodes, _AT_ONCE):
+            stop = min(start + _AT_ONCE, n_nodes)
+            for node in range(start, stop):
+                unit = biases
+                for entry in range(starts[node], starts[node + 1]):
+                    unit = plus_scaled(unit, values[entry], load(here, columns[entry]))
+                store(units, node, relu(unit))
             for class_ in range(n_classes):
-                parts[block, class_, node] = dot(unit, load(here, n_features + 1 + class_))
+                weight = load(here, n_features + 1 + class_)
+                for node in range(start, stop):
+                    parts[block, class_, node] = dot(load(units, node), weight)
 
 
 @compiled(
@@ -89,17 +123,23 @@ def step(
             store(gradient, n_features + 1 + row, load(gradients[block], row))
         to_biases = zeros(gradient)
         for tile in range(tile_nodes.shape[0] - 1):
-            start = tile_nodes[tile]
-            for node in range(start, tile_nodes[tile + 1]):
-                unit = load(units, node)
-                unit_gradient = zeros(gradient)
+            first_node, last_node = tile_nodes[tile], tile_nodes[tile + 1]
+            for start in range(first_node, last_node, _AT_ONCE):
+                stop = min(start + _AT_ONCE, last_node)
+                for node in range(start, stop):
+                    unit_gradient = zeros(gradient)
+                    for class_ in range(n_classes):
+                        unit_gradient = plus_scaled(
+                            unit_gradient, to_z[node, class_], load(here, n_features + 1 + class_)
+                        )
+                    unit_gradient = where_positive(unit_gradient, load(units, node))
+                    to_biases = plus_scaled(to_biases, 1.0, unit_gradient)
+                    store(unit_gradients, node - first_node, unit_gradient)
                 for class_ in range(n_classes):
-                    row, back = n_features + 1 + class_, to_z[node, class_]
-                    unit_gradient = plus_scaled(unit_gradient, back, load(here, row))
-                    store(gradient, row, plus_scaled(load(gradient, row), back, unit))
-                unit_gradient = where_positive(unit_gradient, unit)
-                to_biases = plus_scaled(to_biases, 1.0, unit_gradient)
-                store(unit_gradients, node - start, unit_gradient)
+                    total = load(gradient, n_features + 1 + class_)
+                    for node in range(start, stop):
+                        total = plus_scaled(total, to_z[node, class_], load(units, node))
+                    store(gradient, n_features + 1 + class_, total)
             for feature in range(n_features):
                 total = load(gradient, feature)
                 for entry in range(tile_starts[tile, feature], tile_starts[tile, feature + 1]):
@@ -124,10 +164,11 @@ def step(
 
 @compiled("int64, int64, int32[1], int32[1], number[1], number[2], number[2]")
 def narrow_product(first: int, last: int, starts: Any, columns: Any, values: Any, dense: Any, out: Any) -> None:
-    """Some rows of a CSR matrix times a dense matrix of few columns."""
+    """Some rows of a CSR matrix times a dense matrix of few columns, a multiple of 16."""
     for row in range(first, last):
-        for column in range(dense.shape[1]):
-            out[row, column] = 0.0
-        for entry in range(starts[row], starts[row + 1]):
-            for column in range(dense.shape[1]):
-                out[row, column] += values[entry] * dense[columns[entry], column]
+        for lane in range(dense.shape[1] // LANE):
+            total = zeros_lane(dense)
+            for entry in range(starts[row], starts[row + 1]):
+                product = scaled(load_lane(dense, columns[entry], lane), values[entry])
+                total = plus_scaled(total, 1.0, product)
+            store_lane(out, row, lane, total)

@@ -78,11 +78,13 @@ def prefetch_lane(context: Any, array: Any, row: Any, lane: Any) -> Any:
 @intrinsic
 def zeros(context: Any, array: Any) -> Any:
     """A row of zeros, in the precision of an array."""
+    return VectorType(array.dtype, WIDTH)(array), _zeros
 
-    def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _constant(target.get_value_type(signature.return_type), 0.0)
 
-    return VectorType(array.dtype, WIDTH)(array), generate
+@intrinsic
+def zeros_lane(context: Any, array: Any) -> Any:
+    """A lane of zeros, in the precision of an array."""
+    return VectorType(array.dtype, LANE)(array), _zeros
 
 
 @intrinsic
@@ -226,6 +228,10 @@ def pop_sum(sums: Any, index: int) -> Any:
         total += sums[index, part]
         sums[index, part] = 0.0
     return total
+
+
+def _zeros(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    return _constant(target.get_value_type(signature.return_type), 0.0)
 
 
 def _load(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:

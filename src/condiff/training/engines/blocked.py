@@ -314,9 +314,13 @@ class CompiledBlocks(Blocks):
         return torch.from_numpy(np.ascontiguousarray(z))
 
     def _narrow(self, inputs: tuple[Any, ...], dense: NDArray[Any]) -> NDArray[Any]:
-        out = np.empty((len(inputs[0]) - 1, dense.shape[1]), dense.dtype)
-        self._share(len(out), lambda first, last, _: self._kernels.narrow_product(first, last, *inputs, dense, out))
-        return out
+        """The inputs, or their transpose, times a matrix with a column per class."""
+        n_lanes = -(-dense.shape[1] // self._kernels.LANE)
+        padded = np.zeros((len(dense), n_lanes * self._kernels.LANE), dense.dtype)
+        padded[:, : dense.shape[1]] = dense
+        out = np.empty((len(inputs[0]) - 1, padded.shape[1]), dense.dtype)
+        self._share(len(out), lambda first, last, _: self._kernels.narrow_product(first, last, *inputs, padded, out))
+        return out[:, : dense.shape[1]]
 
     def _share(self, count: int, work: Callable[[int, int, int], None]) -> None:
         """Cut a range into one part for each thread."""
