@@ -220,10 +220,10 @@ class CompiledBlocks(Blocks):
 
     def __init__(self, model: COIN, x: SparseMatrix, settings: Training) -> None:
         from condiff.kernels import blocks as kernels
-        from condiff.kernels.vectors import WIDTH
+        from condiff.kernels.vectors import LANE, WIDTH
 
         super().__init__(model, x, settings)
-        self._kernels, self.epoch = kernels, 0
+        self._kernels, self._lane, self.epoch = kernels, LANE, 0
         self.n_nodes, self.n_features = x.shape
         weights = _packed(list(model.convection.parameters()), WIDTH)
         kind, self.n_blocks = weights.dtype, len(weights)
@@ -315,8 +315,7 @@ class CompiledBlocks(Blocks):
 
     def _narrow(self, inputs: tuple[Any, ...], dense: NDArray[Any]) -> NDArray[Any]:
         """The inputs, or their transpose, times a matrix with a column per class."""
-        n_lanes = -(-dense.shape[1] // self._kernels.LANE)
-        padded = np.zeros((len(dense), n_lanes * self._kernels.LANE), dense.dtype)
+        padded = np.zeros((len(dense), -(-dense.shape[1] // self._lane) * self._lane), dense.dtype)
         padded[:, : dense.shape[1]] = dense
         out = np.empty((len(inputs[0]) - 1, padded.shape[1]), dense.dtype)
         self._share(len(out), lambda first, last, _: self._kernels.narrow_product(first, last, *inputs, padded, out))
