@@ -126,6 +126,17 @@ def test_meta_device_gives_shapes_and_to_empty_brings_it_back() -> None:
     torch.testing.assert_close(back(x, edges_of()), expected, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_a_step_of_training_stays_on_the_device_of_its_inputs(dropout: float) -> None:
+    # Whatever were made on another device would not go together with tensors of this one.
+    operator = DenseLaplacian(torch.as_tensor(normalised_graph().weights.toarray())).to("meta")
+    model = network(strength=0.3, dropout=dropout).to("meta").train()
+    u = model(torch.empty(N, FEATURES, dtype=torch.float64, device="meta"), operator)
+    torch.nn.functional.nll_loss(u.log(), torch.zeros(N, dtype=torch.long, device="meta")).backward()
+    assert u.shape == (N, CLASSES)
+    assert {each.grad.device.type for each in model.parameters() if each.grad is not None} == {"meta"}
+
+
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
 @pytest.mark.parametrize("form", [*GRAPHS, "edge list"])
 def test_copies_are_equal_and_independent(copied: Callable[[COIN], COIN], form: str) -> None:
