@@ -145,60 +145,6 @@ class ProperlyWeighted(Reweighted):
 
 
 @dataclass(frozen=True)
-class PLaplace(Scored):
-    """The variational p-Laplacian (Flores, Calder and Lerman, 2022): ``sum w |u(x) - u(y)|^p`` is least.
-
-    With p above two, labels pull on more than their neighbours. Every class is solved by itself, by damped reweighted
-    Laplace equations whose power grows from two; each begins where the one before ended.
-
-    Parameters
-    ----------
-    p
-        The power.
-    rounds
-        Equations at each power on the way, and five times as many at the last.
-    """
-
-    p: float = 3.0
-    rounds: int = 3
-
-    def scores_of(self, problems: Sequence[LowLabelProblem]) -> list[Array]:
-        found = Laplace().scores_of(problems)
-        for problem, scores in zip(problems, found, strict=True):
-            for code in range(problem.n_classes):
-                scores[:, code] = self._steepened(problem, np.ascontiguousarray(scores[:, code]))
-        return found
-
-    def _steepened(self, problem: LowLabelProblem, u: Array) -> Array:
-        """From the solution at p = 2 to that at the last p."""
-        weights, known = problem.graph.weights, problem.known
-        rows = np.repeat(np.arange(len(u)), np.diff(weights.indptr))
-        for p in np.arange(2.25, self.p + 1e-9, 0.25):
-            for _ in range(self.rounds * (5 if p == self.p else 1)):
-                steep = np.maximum(np.abs(u[rows] - u[weights.indices]), 1e-6) ** (p - 2)
-                pulled = sp.csr_array((weights.data * steep, weights.indices, weights.indptr), shape=weights.shape)
-                degree = np.maximum(pulled.sum(axis=1), 1e-300)
-                scale = degree**-0.5
-                fixed = np.zeros(len(u))
-                fixed[known] = u[known]
-                right = scale * (pulled @ fixed)
-                right[known] = 0.0
-
-                def apply(v: Array, _: Codes, pulled: sp.csr_array = pulled, scale: Array = scale) -> Array:
-                    image = v.copy()
-                    image[:, 0] -= scale * (pulled @ (scale * v[:, 0]))
-                    image[known] = 0.0
-                    return image
-
-                start = u / scale
-                start[known] = 0.0
-                solved = scale * solve_symmetric(apply, right[:, None], 1e-4, start=start[:, None])[:, 0]
-                solved[known] = u[known]
-                u = u + (solved - u) / (p - 1)
-        return u
-
-
-@dataclass(frozen=True)
 class LabelSpreading(Scored):
     """Local and global consistency (Zhou et al., NIPS 2003): the labels, spread, with a little pull back to them.
 
