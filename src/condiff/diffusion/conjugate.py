@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,9 +16,11 @@ from condiff.graph.steps import combination
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
+#: In single or in double precision.
+Columns = NDArray[Any]
 
 #: From columns, (points, columns), and the numbers of the problems that they belong to, to columns.
-Apply = Callable[[Array, Codes], Array]
+Apply = Callable[[Columns, Codes], Columns]
 
 #: Columns are padded to a multiple of this, as compiled products want them; sums and updates go by so many rows, which
 #: stay in the cache. Both are the same for one problem and for many: so are the numbers.
@@ -54,14 +57,14 @@ def operator_of(matrix: sp.csr_array, dtype: torch.dtype) -> SparseLaplacian:
 
 def solve_symmetric(
     apply: Apply,
-    right: Array,
+    right: Columns,
     tolerance: float,
     *,
     width: int | None = None,
     most: int = 2000,
-    start: Array | None = None,
-    inverse: Array | None = None,
-) -> Array:
+    start: Columns | None = None,
+    inverse: Columns | None = None,
+) -> Columns:
     """Conjugate gradients for many problems at once, until the residuals of each are small beside its right-hand sides.
 
     A problem is left where all of its columns are solved: what is found does not depend on what is solved beside it.
@@ -119,7 +122,7 @@ def solve_symmetric(
     return found
 
 
-def _padded(columns: Array) -> Array:
+def _padded(columns: Columns) -> Columns:
     """The columns, and zeros up to a whole number of lanes."""
     width = columns.shape[-1]
     out = np.zeros((*columns.shape[:-1], -(-width // LANE) * LANE), columns.dtype)
@@ -127,18 +130,18 @@ def _padded(columns: Array) -> Array:
     return out
 
 
-def _give(found: Array, x: Array, which: Codes, width: int, solved: NDArray[np.bool_]) -> None:
+def _give(found: Columns, x: Columns, which: Codes, width: int, solved: NDArray[np.bool_]) -> None:
     for place in np.flatnonzero(solved).tolist():
         first = int(which[place]) * width
         found[:, first : first + width] = x[:, place * width : (place + 1) * width]
 
 
-def _sizes(residual: Array, scale: Array | None) -> Array:
+def _sizes(residual: Columns, scale: Columns | None) -> Columns:
     """The squared size of every column."""
     return _dots(residual, residual if scale is None else residual * scale)
 
 
-def _dots(left: Array, right: Array) -> Array:
+def _dots(left: Columns, right: Columns) -> Columns:
     """The product of every column with its own."""
     total = np.zeros(left.shape[1])
     for here in _rows(left):
@@ -153,7 +156,9 @@ def _dots(left: Array, right: Array) -> Array:
     return total
 
 
-def _moved(x: Array, residual: Array, direction: Array, image: Array, step: Array, scale: Array | None) -> Array:
+def _moved(
+    x: Columns, residual: Columns, direction: Columns, image: Columns, step: Columns, scale: Columns | None
+) -> Columns:
     """Go along the direction; returns the squared size of the new residuals."""
     total, steps = np.zeros(x.shape[1]), np.stack([step, -step]).astype(x.dtype)
     for here in _rows(x):
@@ -174,7 +179,7 @@ def _moved(x: Array, residual: Array, direction: Array, image: Array, step: Arra
     return total
 
 
-def _turned(direction: Array, residual: Array, share: Array, scale: Array | None) -> None:
+def _turned(direction: Columns, residual: Columns, share: Columns, scale: Columns | None) -> None:
     """The next direction."""
     shares = share[None].astype(direction.dtype)
     for here in _rows(direction):
@@ -190,6 +195,6 @@ def _turned(direction: Array, residual: Array, share: Array, scale: Array | None
             direction[here] += residual[here] if scale is None else scale[here] * residual[here]
 
 
-def _rows(columns: Array) -> list[slice]:
+def _rows(columns: Columns) -> list[slice]:
     """Rows that stay in the cache while several lanes of them are read."""
     return [slice(first, first + _ROWS) for first in range(0, len(columns), _ROWS)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from condiff import kernels
-from condiff.diffusion.conjugate import Array, Codes, solve_symmetric
+from condiff.diffusion.conjugate import Array, Codes, Columns, solve_symmetric
 from condiff.graph.passes import Matrix, by_parts, padded
 from condiff.kernels.threads import thread_count
 from condiff.reproduce.baselines.lowlabels.graphs import Laplace, Scored
@@ -27,8 +27,9 @@ _ROUGHLY, _STEPS = 0.1, 100
 class PLaplace(Scored):
     """The variational p-Laplacian (Flores, Calder and Lerman, 2022): ``sum w |u(x) - u(y)|^p`` is least.
 
-    With p above two, labels pull on more than their neighbours. Every class is solved by itself, by Newton's method from
-    the solution at p = 2, p growing by one at most at a time. What is least is unique: the way there changes nothing.
+    With p above two, labels pull on more than their neighbours. Every class is solved by itself, by Newton's method
+    from the solution at p = 2, p growing by one at most at a time. What is least is unique: the way there does not
+    matter.
 
     Parameters
     ----------
@@ -101,7 +102,7 @@ class Stiffness:
         self.stiffness[:] = np.stack([edges.sum(axis=1) for edges in self._edges], axis=1)
         self.pull[:] = -self(self._u, np.empty(0, np.int64))
 
-    def __call__(self, v: Array, _: Codes) -> Array:
+    def __call__(self, v: Columns, _: Codes) -> Columns:
         """The matrix of these edges, points against neighbours, times columns."""
         if not self._compiled:
             through = [edges @ column for edges, column in zip(self._edges, v.T, strict=True)]
@@ -112,6 +113,6 @@ class Stiffness:
         self._run(stiff_rows, self.stiffness, self._u, v, out)
         return out
 
-    def _run(self, kernel: object, *arrays: NDArray[np.float32]) -> None:
+    def _run(self, kernel: Callable[..., None], *arrays: Columns) -> None:
         with ThreadPoolExecutor(thread_count()) as pool:
             by_parts(pool, self._matrix, kernel, np.float32(LEAST), *arrays)
