@@ -125,10 +125,10 @@ class VolumeMBO(LowLabelMethod):
         free = np.ones(len(found), bool)
         free[problem.known] = False
         sizes = problem.sizes - np.bincount(problem.labels, minlength=problem.n_classes)
-        prices = None
+        prices, ones = None, padded(np.eye(problem.n_classes))
         for _ in range(self.rounds):
             before = found.copy()
-            scores = spread(spread(np.eye(problem.n_classes)[found]))[free]
+            scores = spread(spread(ones[found]))[free, : problem.n_classes]
             found[free], prices = assign(scores, sizes, prices)
             if np.array_equal(before, found):
                 break
