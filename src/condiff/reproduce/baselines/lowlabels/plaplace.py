@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,7 +15,7 @@ from condiff import kernels
 from condiff.diffusion.conjugate import Array, Codes, Columns, solve_symmetric
 from condiff.graph.passes import Matrix, by_parts, padded
 from condiff.kernels.threads import thread_count
-from condiff.reproduce.baselines.lowlabels.graphs import Laplace, Scored
+from condiff.reproduce.baselines.lowlabels.graphs import Laplace, Scored, blocks
 from condiff.reproduce.baselines.lowlabels.method import LowLabelProblem
 
 #: An edge counts as so steep at least, so that no point is without stiffness.
@@ -39,26 +40,28 @@ class PLaplace(Scored):
         Steps end where they are, in the mean square, so small beside the spread of the solution.
     """
 
+    at_once: ClassVar[int] = 3  # with ten classes, two lanes of columns
+
     p: float = 3.0
     tolerance: float = 1e-3
 
     def scores_of(self, problems: Sequence[LowLabelProblem]) -> list[Array]:
-        found = Laplace().scores_of(problems)
-        return [self._steepened(problem, scores) for problem, scores in zip(problems, found, strict=True)]
-
-    def _steepened(self, problem: LowLabelProblem, start: Array) -> Array:
-        """From the solution at p = 2 to that at the last p, in single precision."""
-        u = padded(start.astype(np.float32))
+        u = padded(np.concatenate(Laplace().scores_of(problems), axis=1).astype(np.float32))
         for p in (*np.arange(3.0, self.p), self.p):
             for _ in range(_STEPS):
-                edges = Stiffness(problem.graph.weights, u, p)
-                inverse = np.divide(1, edges.stiffness, out=np.zeros_like(u), where=edges.stiffness > 0)
-                inverse[problem.known] = 0.0
-                step = solve_symmetric(edges, edges.pull, _ROUGHLY, inverse=inverse) / np.float32(p - 1)
+                step = self._step(problems, u, p)
                 u += step
                 if (step.std(axis=0) <= self.tolerance * u.std(axis=0)).all():
                     break
-        return u[:, : start.shape[1]].astype(np.float64)
+        return [u[:, columns].astype(np.float64) for columns in blocks(problems)]
+
+    def _step(self, problems: Sequence[LowLabelProblem], u: NDArray[np.float32], p: float) -> NDArray[np.float32]:
+        """One step of Newton's method, of all columns at once; those that have settled stay."""
+        edges = Stiffness(problems[0].graph.weights, u, p)
+        inverse = np.divide(1, edges.stiffness, out=np.zeros_like(u), where=edges.stiffness > 0)
+        for columns, problem in zip(blocks(problems), problems, strict=True):
+            inverse[problem.known, columns] = 0.0
+        return np.asarray(solve_symmetric(edges, edges.pull, _ROUGHLY, inverse=inverse) / np.float32(p - 1))
 
 
 class Stiffness:
