@@ -47,8 +47,6 @@ BEYOND = (
 #: Graphs with a rare class, and the methods that are run on graphs whose neighbours disagree.
 RARE = ("minesweeper", "tolokers")
 METHODS_THERE = ("MLP", "GCN", "GRAND", "GREAD", "CDE", "GPRGNN", "FAGCN", "COIN-resolvent")
-#: The methods for very few labels that are on the page on how sure answers are.
-DIGITS = ("COIN", "Poisson", "LabelSpreading", "ProperlyWeighted", "WNLL", "Laplace", "COIN-sizes", "PoissonMBO")
 
 
 def update(path: str, tables: dict[str, str]) -> None:
@@ -525,8 +523,10 @@ with Store("results/low-labels/runs.sqlite") as store:
 update(
     "docs/how-sure.md",
     {
-        "digits table": means_markdown([run for run in digits if run.method in DIGITS], "autoencoder"),
+        "digits table": means_markdown(digits, "autoencoder"),
         "digits pairs": pairs_markdown(digits, "autoencoder"),
+        "pixels table": means_markdown(digits, "pixels"),
+        "pixels pairs": pairs_markdown(digits, "pixels"),
         "noise table": Path("results/noisy-labels/table.md").read_text().strip(),
     },
 )

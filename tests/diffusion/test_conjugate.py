@@ -43,3 +43,27 @@ def test_a_solution_that_is_known_is_kept() -> None:
     x = generator.normal(size=(50, 2))
     found = solve_symmetric(lambda v, _: 2 * v, 2 * x, 1e-10, start=x)
     assert np.allclose(found, x)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_with_its_diagonal_taken_out_an_uneven_matrix_takes_few_steps(
+    compiled: bool, kind: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if compiled and not kernels.available():
+        pytest.skip("numba is not installed")
+    monkeypatch.setattr(kernels, "available", lambda: compiled)
+    generator = np.random.default_rng(0)
+    diagonal = 10.0 ** generator.uniform(-3, 3, size=3000)
+    band = sp.diags_array([0.2 * np.sqrt(diagonal[:-1] * diagonal[1:])] * 2, offsets=[1, -1])
+    matrix = sp.csr_array(sp.diags_array(diagonal) + band).astype(kind)
+    given = generator.normal(size=(3000, 3)).astype(kind)
+    given[:5] = 0.0
+    inverse = np.repeat(1 / diagonal[:, None], 3, axis=1).astype(kind)
+    inverse[:5] = 0.0  # these stay what they are, zero
+    right = matrix @ given
+    found = solve_symmetric(lambda v, _: matrix @ v, right, 1e-5, most=30, inverse=inverse)
+    assert found.dtype == kind and not found[:5].any()
+    assert np.abs((found - given) * np.sqrt(diagonal)[:, None]).max() < 1e-3 * np.sqrt(diagonal.max())
+    plain = solve_symmetric(lambda v, _: matrix @ v, right, 1e-5, most=30)
+    assert np.abs(plain - given).max() > 100 * np.abs(found - given).max()

@@ -20,6 +20,7 @@ from condiff.graph import Graph
 from condiff.graph.leaves import LeafGraph
 from condiff.graph import steps
 from condiff.kernels import compilation, conjugate
+from condiff.reproduce.baselines.lowlabels.plaplace import Stiffness
 from condiff.reproduce.baselines.node.coin import COIN
 from condiff.reproduce.baselines.node.diff_resnet import DiffResNet
 from condiff.reproduce.baselines.node.problem import NodeProblem
@@ -39,10 +40,13 @@ steps.euler_layers(ring.laplacian(), torch.rand(n, 3), 0.1, 2)
 steps.COMPILED_FROM, steps._PRODUCT_FROM = 0, 0
 steps.chebyshev_series(ring.laplacian(), torch.rand(n, 3), torch.rand(4), 2.0)
 steps.COMPILED_FROM, steps._PRODUCT_FROM = 5_000, 20_000
-rows = [np.ones((4, 16), np.float32) for _ in range(6)]
+rows = [np.ones((4, 16), np.float32) for _ in range(7)]
 conjugate.add_dots(*rows[:3])
-conjugate.go_along(*rows)
+conjugate.go_along(*rows[:6])
+conjugate.go_along_scaled(*rows)
 conjugate.turn(*rows[:3])
+conjugate.turn_scaled(*rows[:4])
+Stiffness(ring.weights, np.ones((n, 16), np.float32), 3.0)(np.ones((n, 16), np.float32), np.arange(1))
 x, y = load_digits(return_X_y=True)
 streamed.STREAMED_FROM = 0
 COINClassifier(epochs=2, device="cpu").fit(x[:300], np.where(np.arange(300) < 100, y[:300], -1))

@@ -34,6 +34,19 @@ def test_where_it_begins_changes_nothing() -> None:
         assert np.array_equal(assign(scores, sizes, start)[0], codes)
 
 
+@pytest.mark.parametrize("off", [0.0, 0.01, 0.3, 5.0])
+def test_prices_that_were_nearly_right_and_ones_that_were_not_lead_to_the_same(off: float) -> None:
+    generator = np.random.default_rng(1)
+    scores = generator.normal(size=(20_000, 5))
+    sizes = np.array([9_000, 1_000, 3_000, 6_900, 100])
+    codes, bias = assign(scores, sizes)
+    assert np.bincount(codes).tolist() == sizes.tolist()
+    # No two classes gain by an exchange of points, which is what makes it the best of all.
+    gains = np.array([[(scores[codes == a, b] - scores[codes == a, a]).max() for b in range(5)] for a in range(5)])
+    assert (gains + gains.T <= 1e-12).all()
+    assert np.array_equal(assign(scores, sizes, bias + off * np.arange(5))[0], codes)
+
+
 def test_shares_become_whole_numbers() -> None:
     assert quotas(np.array([1.0, 1.0, 1.0]), 10).tolist() == [4, 3, 3]
     assert quotas(np.array([0.1, 0.2, 0.7]), 10).tolist() == [1, 2, 7]

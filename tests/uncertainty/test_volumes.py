@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from condiff.graph import Graph, PointGraph
+from condiff.uncertainty import volumes
 from condiff.uncertainty.volumes import energy, from_labels, settle
 
 
@@ -30,6 +32,26 @@ def test_the_least_energy_of_several_beginnings_is_taken(clusters: tuple[Graph, 
     assert (found == truth)[~free].all() and (found == truth).mean() > 0.95
     operator = graph.laplacian()
     assert energy(operator, found, 3) <= energy(operator, truth, 3) < energy(operator, wrong, 3)
+
+
+def test_what_is_cut_decides_and_not_how_far_heat_gets(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Two strips side by side, ten wide and sixty long, weakly joined along their length: to part them cuts 6, to part
+    # the two halves of their length cuts 20, but heat takes longer to get from one half to the other.
+    length, width = 60, 20
+    along = sp.diags_array([1.0, 1.0], offsets=[1, -1], shape=(length, length))
+    steps = np.ones(width - 1)
+    steps[width // 2 - 1] = 0.1
+    across = sp.diags_array([steps, steps], offsets=[1, -1])
+    weights = sp.kron(along, sp.eye_array(width)) + sp.kron(sp.eye_array(length), across)
+    graph = Graph.of(sp.csr_array(weights)).normalised()
+    strips = np.tile(np.repeat([0, 1], width // 2), length)
+    halves = np.repeat([0, 1], length * width // 2)
+    free = np.ones(length * width, bool)
+    free[[0, -1]] = False
+    sizes = np.bincount(strips[free])
+    assert np.array_equal(settle(graph, [halves, strips], free, sizes), strips)
+    monkeypatch.setattr(volumes, "_SHORT", 400)
+    assert np.array_equal(settle(graph, [halves, strips], free, sizes), halves)
 
 
 def test_labels_alone_say_which_cluster_a_node_is_in(clusters: tuple[Graph, np.ndarray]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,9 +16,11 @@ from condiff.graph.steps import combination
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
+#: In single or in double precision.
+Columns = NDArray[Any]
 
 #: From columns, (points, columns), and the numbers of the problems that they belong to, to columns.
-Apply = Callable[[Array, Codes], Array]
+Apply = Callable[[Columns, Codes], Columns]
 
 #: Columns are padded to a multiple of this, as compiled products want them; sums and updates go by so many rows, which
 #: stay in the cache. Both are the same for one problem and for many: so are the numbers.
@@ -54,16 +57,18 @@ def operator_of(matrix: sp.csr_array, dtype: torch.dtype) -> SparseLaplacian:
 
 def solve_symmetric(
     apply: Apply,
-    right: Array,
+    right: Columns,
     tolerance: float,
     *,
     width: int | None = None,
     most: int = 2000,
-    start: Array | None = None,
-) -> Array:
+    start: Columns | None = None,
+    inverse: Columns | None = None,
+) -> Columns:
     """Conjugate gradients for many problems at once, until the residuals of each are small beside its right-hand sides.
 
     A problem is left where all of its columns are solved: what is found does not depend on what is solved beside it.
+    In the precision of the right-hand sides.
 
     Parameters
     ----------
@@ -79,25 +84,29 @@ def solve_symmetric(
         Steps at most.
     start
         Where to begin; zero by default.
+    inverse
+        The inverse of the matrix's diagonal, a number for every point and column, to solve with it taken out; zero
+        where a value is given and does not change. Residuals are then measured with it. Of a single problem.
     """
     total = right.shape[1]
     width = width or total
     which = np.arange(total // width)
     found = np.zeros_like(right)
     residual = _padded(right)
-    wanted = tolerance**2 * np.maximum(_dots(residual, residual), 1e-300)
+    scale = None if inverse is None else _padded(inverse)
+    wanted = tolerance**2 * np.maximum(_sizes(residual, scale), 1e-300)
     x = np.zeros_like(residual)
     if start is not None:
         x[:, :total] = start
         residual -= apply(x, which)
-    direction = residual.copy()
-    size = _dots(residual, residual)
+    direction = residual.copy() if scale is None else residual * scale
+    size = _sizes(residual, scale)
     for _ in range(most):
         image = apply(direction, which)
         # A column stays of which only rounding is left: where the matrix is singular, that would lead it astray.
         curved = _dots(direction, image)
         step = np.where((size > _ROUNDING * wanted) & (curved > 0), size / np.maximum(curved, 1e-300), 0.0)
-        before, size = size, _moved(x, residual, direction, image, step)
+        before, size = size, _moved(x, residual, direction, image, step, scale)
         solved = ((size <= wanted) | (step == 0))[: len(which) * width].reshape(len(which), width).all(axis=1)
         if solved.any():
             _give(found, x, which, width, solved)
@@ -108,65 +117,84 @@ def solve_symmetric(
             x, residual, direction, size, before, wanted = (
                 _padded(each[..., : len(kept)][..., kept]) for each in (x, residual, direction, size, before, wanted)
             )
-        _turned(direction, residual, size / np.maximum(before, 1e-300))
+        _turned(direction, residual, size / np.maximum(before, 1e-300), scale)
     _give(found, x, which, width, np.ones(len(which), bool))
     return found
 
 
-def _padded(columns: Array) -> Array:
+def _padded(columns: Columns) -> Columns:
     """The columns, and zeros up to a whole number of lanes."""
     width = columns.shape[-1]
-    out = np.zeros((*columns.shape[:-1], -(-width // LANE) * LANE))
+    out = np.zeros((*columns.shape[:-1], -(-width // LANE) * LANE), columns.dtype)
     out[..., :width] = columns
     return out
 
 
-def _give(found: Array, x: Array, which: Codes, width: int, solved: NDArray[np.bool_]) -> None:
+def _give(found: Columns, x: Columns, which: Codes, width: int, solved: NDArray[np.bool_]) -> None:
     for place in np.flatnonzero(solved).tolist():
         first = int(which[place]) * width
         found[:, first : first + width] = x[:, place * width : (place + 1) * width]
 
 
-def _dots(left: Array, right: Array) -> Array:
+def _sizes(residual: Columns, scale: Columns | None) -> Columns:
+    """The squared size of every column."""
+    return _dots(residual, residual if scale is None else residual * scale)
+
+
+def _dots(left: Columns, right: Columns) -> Columns:
     """The product of every column with its own."""
-    total = np.zeros((1, left.shape[1]))
+    total = np.zeros(left.shape[1])
     for here in _rows(left):
         if kernels.available():
             from condiff.kernels.conjugate import add_dots
 
-            add_dots(left[here], right[here], total)
+            part = np.zeros((1, left.shape[1]), left.dtype)
+            add_dots(left[here], right[here], part)
+            total += part[0]
         else:
             total += np.add.reduce(left[here] * right[here], axis=0)
-    return np.asarray(total[0])
+    return total
 
 
-def _moved(x: Array, residual: Array, direction: Array, image: Array, step: Array) -> Array:
+def _moved(
+    x: Columns, residual: Columns, direction: Columns, image: Columns, step: Columns, scale: Columns | None
+) -> Columns:
     """Go along the direction; returns the squared size of the new residuals."""
-    total = np.zeros((1, x.shape[1]))
+    total, steps = np.zeros(x.shape[1]), np.stack([step, -step]).astype(x.dtype)
     for here in _rows(x):
+        arrays = x[here], residual[here], direction[here], image[here]
         if kernels.available():
-            from condiff.kernels.conjugate import go_along
+            from condiff.kernels.conjugate import go_along, go_along_scaled
 
-            go_along(np.stack([step, -step]), x[here], residual[here], direction[here], image[here], total)
+            part = np.zeros((1, x.shape[1]), x.dtype)
+            if scale is None:
+                go_along(steps, *arrays, part)
+            else:
+                go_along_scaled(steps, scale[here], *arrays, part)
+            total += part[0]
         else:
-            x[here] += step * direction[here]
-            residual[here] -= step * image[here]
-            total += np.add.reduce(residual[here] ** 2, axis=0)
-    return np.asarray(total[0])
+            x[here] += steps[0] * direction[here]
+            residual[here] += steps[1] * image[here]
+            total += np.add.reduce(residual[here] ** 2 * (1 if scale is None else scale[here]), axis=0)
+    return total
 
 
-def _turned(direction: Array, residual: Array, share: Array) -> None:
+def _turned(direction: Columns, residual: Columns, share: Columns, scale: Columns | None) -> None:
     """The next direction."""
+    shares = share[None].astype(direction.dtype)
     for here in _rows(direction):
         if kernels.available():
-            from condiff.kernels.conjugate import turn
+            from condiff.kernels.conjugate import turn, turn_scaled
 
-            turn(share[None], direction[here], residual[here])
+            if scale is None:
+                turn(shares, direction[here], residual[here])
+            else:
+                turn_scaled(shares, scale[here], direction[here], residual[here])
         else:
-            direction[here] *= share
-            direction[here] += residual[here]
+            direction[here] *= shares[0]
+            direction[here] += residual[here] if scale is None else scale[here] * residual[here]
 
 
-def _rows(columns: Array) -> list[slice]:
+def _rows(columns: Columns) -> list[slice]:
     """Rows that stay in the cache while several lanes of them are read."""
     return [slice(first, first + _ROWS) for first in range(0, len(columns), _ROWS)]

@@ -168,9 +168,11 @@ def warn_if_less(promises: Sequence[Promise], names: Sequence[Any] = ()) -> None
     promise = promises[worst]
     of = f" of class {names[worst]!r}" if len(promises) > 1 else ""
     unseen = f", {promise.unseen} of which could not be held out," if promise.unseen else ""
+    more = len(lacking) - 1
+    too = f", and less than asked for in {more} other {'class' if more == 1 else 'classes'}" if more else ""
     warnings.warn(
         f"{promise.n} labels{of}{unseen} can promise a coverage of {100 * promise.coverage:.1f} % at most, not "
-        f"{100 * promise.asked:g} %: this is given instead; more labels allow more",
+        f"{100 * promise.asked:g} %: this is given instead{too}; more labels allow more",
         CoverageWarning,
         stacklevel=4,
     )

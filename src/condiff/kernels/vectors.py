@@ -98,6 +98,16 @@ def scaled(context: Any, vector: Any, scale: Any) -> Any:
 
 
 @intrinsic
+def times(context: Any, left: Any, right: Any) -> Any:
+    """``left * right``, number by number."""
+
+    def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.fmul(*arguments)
+
+    return left(left, right), generate
+
+
+@intrinsic
 def plus_scaled(context: Any, vector: Any, scale: Any, other: Any) -> Any:
     """``vector + scale * other``, each number rounded once."""
 
@@ -117,6 +127,18 @@ def plus_product(context: Any, vector: Any, left: Any, right: Any) -> Any:
         return _fma(builder, left, right, vector)
 
     return vector(vector, vector, vector), generate
+
+
+@intrinsic
+def apart(context: Any, vector: Any, other: Any, least: Any) -> Any:
+    """How far the numbers of two vectors are apart, ``least`` at least."""
+
+    def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        vector, other, least = arguments
+        far, bound = _call(builder, "fabs", builder.fsub(vector, other)), _spread(builder, least, vector.type)
+        return builder.select(builder.fcmp_ordered(">", far, bound), far, bound)
+
+    return vector(vector, vector, vector.dtype), generate
 
 
 @intrinsic

@@ -22,6 +22,8 @@ Codes = NDArray[np.int64]
 _HARDNESS, _ROUNDS = tuple(4.0**power for power in range(7)), 30
 # Points that prices are first found on; rounds over the classes on all points, which end where few are misplaced.
 _SAMPLE, _CYCLES, _FEW = 5000, 8, 20
+# One point in so many, those with the closest decisions, is looked at before all are.
+_SETTLED = 10
 
 
 def quotas(shares: Array, n: int) -> Codes:
@@ -77,15 +79,46 @@ def _annealed(scores: Array, shares: Array) -> Array:
 
 
 def _balanced(columns: Array, sizes: Codes, bias: Array) -> tuple[Codes, Array]:
+    """The class that every point prefers at prices under which nearly as many prefer each as it may have.
+
+    ``columns`` are the scores class by class. A point whose class is ahead of the next by more than prices change stays
+    where it is: prices are first sought among the closest decisions alone, and if they moved further than these reach,
+    among all.
+    """
+    codes, margin = _preferred(columns + bias[:, None])
+    reach = float(np.partition(margin, len(margin) // _SETTLED)[len(margin) // _SETTLED])
+    close = margin <= reach
+    wanted = sizes - np.bincount(codes[~close], minlength=len(sizes))
+    if (wanted > 0).all():
+        some, found = _cycled(columns[:, close], wanted, bias)
+        if np.ptp(found - bias) <= reach:
+            codes[close] = some
+            return codes, found
+        bias = found
+    return _cycled(columns, sizes, bias)
+
+
+def _preferred(priced: Array) -> tuple[Codes, Array]:
+    """The best class of every point, (classes, points), and by how much it is ahead of the next."""
+    best, codes = priced[0].copy(), np.zeros(priced.shape[1], np.int64)
+    second = np.full(priced.shape[1], -np.inf)
+    for code, row in enumerate(priced[1:], 1):
+        codes[row > best] = code
+        second = np.maximum(second, np.minimum(best, row))
+        best = np.maximum(best, row)
+    return codes, np.asarray(best - second)
+
+
+def _cycled(columns: Array, sizes: Codes, bias: Array) -> tuple[Codes, Array]:
     """Set the price of one class after another to what just as many points as it may have would pay.
 
-    ``columns`` are the scores class by class. Returns the class that every point then prefers, and the prices.
+    Returns the class that every point then prefers, and the prices.
     """
     n_classes, n = columns.shape
     bias = bias.copy()
     for cycle in range(_CYCLES + 1):
         priced = columns + bias[:, None]
-        codes: Codes = priced.argmax(axis=0)
+        codes = _preferred(priced)[0]
         excess = np.bincount(codes, minlength=n_classes) - sizes
         if cycle == _CYCLES or np.abs(excess).sum() <= 2 * _FEW:
             break
@@ -112,6 +145,8 @@ def _exchanged(scores: Array, codes: Codes, sizes: Codes, bias: Array) -> tuple[
     every = np.arange(n_classes)
     losses, movers = np.full((n_classes, n_classes), np.inf), np.zeros((n_classes, n_classes), np.int64)
     excess = np.bincount(codes, minlength=n_classes) - sizes
+    near = _movable(scores, codes, int(np.maximum(excess, 0).sum()))
+    whole, codes, scores = codes, codes[near], scores[near]
     changed = set(range(n_classes))
     while excess.any():
         for own in changed:
@@ -144,4 +179,18 @@ def _exchanged(scores: Array, codes: Codes, sizes: Codes, bias: Array) -> tuple[
         excess[end] += 1
         # Classes nearer than the end become dearer by what is missing: the chain costs nothing at the new prices.
         bias = np.asarray(bias - np.maximum(distance[end] - distance, 0.0))
-    return codes, bias
+    whole[near] = codes
+    return whole, bias
+
+
+def _movable(scores: Array, codes: Codes, chains: int) -> Codes:
+    """All points that so many chains may move: a chain takes one point from a class at most, one of its cheapest."""
+    found = [np.empty(0, np.int64)]
+    for own in range(scores.shape[1] if chains else 0):
+        members = np.flatnonzero(codes == own)
+        if len(members) > chains:
+            lost = scores[members, own] - scores[members].T
+            cheapest = np.argpartition(lost, chains - 1, axis=1)[:, :chains]
+            members = members[np.delete(cheapest, own, axis=0).ravel()]
+        found.append(members)
+    return np.unique(np.concatenate(found))

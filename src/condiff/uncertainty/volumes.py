@@ -4,8 +4,9 @@ Heat that starts in a class should stay in it: the energy of an assignment is th
 time :math:`t`, :math:`\sum_c \langle 1 - u_c, e^{-tL} u_c \rangle`, for short times the weight of the edges that it
 cuts (Esedoglu and Otto, 2015). To diffuse the classes and to assign anew, every class keeping its size, lowers it in
 every round (auction dynamics; Jacobs, Merkurjev and Esedoglu, 2018), down to one of many minima. Which one depends on
-the beginning: a class whose only label lies between two clusters may begin in the wrong one. So there are several
-beginnings, rounds spread far at first, and the least energy is taken.
+the beginning and on how far heat spreads: a class whose only label lies between two clusters may begin in the wrong
+one, and heat that spreads far no longer sees where two classes touch. So there are several beginnings, heat that
+spreads far at first or does not, and what is taken is the settled assignment that cuts least.
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ from condiff.uncertainty.quota import assign
 # How far heat spreads in a round, in steps at the positivity limit: far at first, to find the clusters, then nearer; in
 # the end it moves the borders alone.
 _FAR, _NEAR, _NEXT = 150, 30, 8
-# Rounds of either at most, and the share of points that may still change.
-_ROUNDS, _FEW_CHANGES = 15, 1e-3
+# Assignments are compared by the heat that leaves them within this: short, so that it is what they cut.
+_SHORT = 1
+# Rounds of each at most, and the share of points that may still change.
+_ROUNDS, _FEW_CHANGES = 60, 2e-4
 # Of what is spread from the labels so much comes back to them: in parts of the graph too that no label reaches.
 _SPREAD = 1 - 1e-4
 
@@ -40,18 +43,16 @@ def settle(graph: Graph, starts: Sequence[Codes], free: NDArray[np.bool_], sizes
     graph
         Normalised and symmetric.
     starts
-        Classes of all nodes that fill the quotas. The first is also tried without spreading far.
+        Classes of all nodes that fill the quotas. Of several each is also tried with heat that spreads far at first.
     free
         The nodes whose class is sought; the others keep theirs.
     sizes
         How many of the free nodes every class gets.
     """
     operator = graph.laplacian(torch.float32)
-    found = [_rounds(operator, starts[0], free, sizes, (_NEAR,))]
-    if len(starts) > 1:
-        found += [_rounds(operator, start, free, sizes, (_FAR, _NEAR)) for start in starts]
-    best = min(found, key=lambda codes: energy(operator, codes, len(sizes)))
-    return _rounds(operator, best, free, sizes, (_NEXT,))
+    spreads = [(_NEAR, _NEXT)] if len(starts) == 1 else [(_NEAR, _NEXT), (_FAR, _NEAR, _NEXT)]
+    found = [_rounds(operator, start, free, sizes, each) for each in spreads for start in starts]
+    return found[0] if len(found) == 1 else min(found, key=lambda codes: energy(operator, codes, len(sizes)))
 
 
 def from_labels(graph: Graph, nodes: Codes, targets: Codes, n_classes: int) -> Array:
@@ -70,7 +71,7 @@ def from_labels(graph: Graph, nodes: Codes, targets: Codes, n_classes: int) -> A
 def energy(operator: Laplacian, codes: Codes, n_classes: int) -> float:
     """The heat that leaves the classes within a short time, as a number of nodes."""
     u = np.eye(n_classes)[codes]
-    return float(len(codes) - (u * _heat(operator, u, _NEAR)).sum())
+    return float(len(codes) - (u * _heat(operator, u, _SHORT)).sum())
 
 
 def _rounds(operator: Laplacian, codes: Codes, free: NDArray[np.bool_], sizes: Codes, spreads: Sequence[int]) -> Codes:

@@ -35,6 +35,7 @@ PUBLISHED = {
     "Laplace": (16.1, 69.5),
     "Poisson": (90.2, 95.3),
     "PoissonMBO": (96.5, 97.2),
+    "VolumeMBO": (89.9, 96.7),
 }
 #: What is compared draw by draw: without the sizes of the classes, and with these.
 COMPARED = (("COIN", "Poisson"), ("COIN", "LabelSpreading"), ("COIN-sizes", "PoissonMBO"))
@@ -199,21 +200,27 @@ def published(row: Row) -> float | None:
 
 
 def means_markdown(runs: Sequence[Run], features: mnist.Features) -> str:
-    """One line per number of labels, one column per method: mean, standard deviation, and how many draws."""
+    """One line per method, those that are told the sizes last: mean and standard deviation over draws."""
     from condiff.reproduce.baselines.lowlabels import REGISTRY
+    from condiff.reproduce.figures.low_labels import draws_of
 
     found = [run for run in runs if run.condition["features"] == features]
-    methods = [name for name in REGISTRY.methods if any(run.method == name for run in found)]
-    lines = ["| labels per class | " + " | ".join(methods) + " |", "| ---: |" + " ---: |" * len(methods)]
-    for budget in mnist.BUDGETS:
-        cells = []
-        for method in methods:
-            own = [run.metrics["accuracy"] for run in found if run.method == method and labels_of(run) == budget]
-            spread = f" ± {np.std(own, ddof=1):.1f}" if len(own) > 1 else ""
-            cells.append(f"{np.mean(own):.1f}{spread} ({len(own)})" if own else "-")
-        if any(cell != "-" for cell in cells):
-            lines.append(f"| {budget} | " + " | ".join(cells) + " |")
+    names = [name for name in REGISTRY.methods if any(run.method == name for run in found)]
+    head = ["", *(f"{budget} label{'s' * (budget > 1)} per class" for budget in mnist.BUDGETS), "draws of each"]
+    lines = ["| " + " | ".join(head) + " |", "| --- |" + " ---: |" * (len(head) - 1)]
+    for name in sorted(names, key=lambda name: REGISTRY.get(name).knows_sizes):
+        every = [
+            [run.metrics["accuracy"] for run in found if run.method == name and labels_of(run) == budget]
+            for budget in mnist.BUDGETS
+        ]
+        cells = [f"{np.mean(own):.1f}{_spread(own)}" if own else "-" for own in every]
+        told = ", told the sizes" * REGISTRY.get(name).knows_sizes
+        lines.append(f"| {name}{told} | " + " | ".join([*cells, draws_of([len(own) for own in every if own])]) + " |")
     return "\n".join(lines)
+
+
+def _spread(values: Sequence[float]) -> str:
+    return f" ± {np.std(values, ddof=1):.1f}" if len(values) > 1 else ""
 
 
 def pairs_markdown(runs: Sequence[Run], features: mnist.Features) -> str:

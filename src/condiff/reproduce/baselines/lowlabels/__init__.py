@@ -12,7 +12,7 @@ METHODS: dict[str, tuple[str, str]] = {
     "Laplace": ("graphs", "Laplace"),
     "WNLL": ("graphs", "WeightedNonlocal"),
     "ProperlyWeighted": ("graphs", "ProperlyWeighted"),
-    "p-Laplace": ("graphs", "PLaplace"),
+    "p-Laplace": ("plaplace", "PLaplace"),
     "LabelSpreading": ("graphs", "LabelSpreading"),
     "Poisson": ("graphs", "Poisson"),
     "Poisson-sizes": ("sizes", "PoissonWithSizes"),

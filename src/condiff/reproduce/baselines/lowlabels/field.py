@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
 import torch
 
-from condiff.diffusion.conjugate import Array, Codes, Product, operator_of
+from condiff.diffusion.conjugate import Array, Codes, Columns, Product, operator_of, solve_symmetric
 from condiff.graph import SparseLaplacian
+from condiff.graph.steps import combination
 from condiff.reproduce.baselines.lowlabels.spectrum import Keep, Spectrum, inverse
+
+#: From right-hand sides, a tolerance and perhaps where to begin, to solutions.
+Solver = Callable[..., Columns]
 
 
 class FieldGraph:
@@ -68,3 +73,20 @@ class FieldGraph:
     def heat(self) -> SparseLaplacian:
         """The Laplacian in single precision."""
         return operator_of(self.weights, torch.float32)
+
+    def solver(self, diagonal: Array, known: Codes, width: int) -> Solver:
+        """From right-hand sides to solutions of ``diagonal v - W v``, zero at some points, by conjugate gradients.
+
+        All arrays are (points, ``width``) in single precision, a multiple of 16. W is symmetric between other points.
+        """
+        kept = torch.as_tensor(diagonal, dtype=torch.float32)
+        inverse = np.repeat((1 / kept.numpy())[:, None], width, axis=1)
+        inverse[known] = 0.0
+
+        def apply(v: Columns, _: Codes) -> Columns:
+            return np.asarray(combination(self.heat, torch.from_numpy(v), kept, -1.0).numpy())
+
+        def solve(right: Columns, tolerance: float, start: Columns | None = None) -> Columns:
+            return solve_symmetric(apply, right, tolerance, start=start, inverse=inverse)
+
+        return solve

@@ -10,8 +10,9 @@ from typing import ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from condiff.diffusion.conjugate import Array, Codes, solve_symmetric
+from condiff.diffusion.conjugate import Array, Codes
 from condiff.graph import nearest
+from condiff.graph.passes import padded
 from condiff.reproduce.baselines.lowlabels.field import FieldGraph
 from condiff.reproduce.baselines.lowlabels.method import LowLabelMethod, LowLabelProblem
 from condiff.reproduce.baselines.lowlabels.spectrum import inverse
@@ -56,20 +57,28 @@ class Laplace(Scored):
     tolerance: float = 1e-5
 
     def scores_of(self, problems: Sequence[LowLabelProblem]) -> list[Array]:
+        return [found for found, _ in self.with_exit_times(problems)]
+
+    def with_exit_times(self, problems: Sequence[LowLabelProblem]) -> list[tuple[Array, Array]]:
+        """The scores, and how long a walk from every point takes to a label: what is zero there and has ``L e = 1``."""
         graph = problems[0].graph
         still = graph.scale[:, None] * graph.spectrum.still  # constants, one for each part of the graph
         every = graph.pushed(np.concatenate([problem.known for problem in problems]), self.tolerance)
+        alike = graph.scale[:, None] * graph.spectrum.apply(inverse, graph.scale[:, None].copy(), self.tolerance)
         found, last = [], 0
         for problem in problems:
             first, last, known = last, last + len(problem.known), problem.known
             free, moved = still[known], every[:, first:last]
             equations = np.block([[moved[known], free], [free.T, np.zeros((free.shape[1], free.shape[1]))]])
-            right = np.concatenate([problem.indicators, np.zeros((free.shape[1], problem.n_classes))])
+            right = np.zeros((len(equations), problem.n_classes + 1))
+            right[: len(known)] = np.concatenate([problem.indicators, -alike[known]], axis=1)
+            right[len(known) :, -1] = -still.sum(axis=0)
             # A part of the graph without labels has no equation for its constant: the smallest will do.
             pushes = np.linalg.lstsq(equations, right, rcond=None)[0]
-            scores = moved @ pushes[: len(known)] + still @ pushes[len(known) :]
-            scores[known] = problem.indicators
-            found.append(scores)
+            solved = moved @ pushes[: len(known)] + still @ pushes[len(known) :]
+            scores, times = solved[:, :-1].copy(), solved[:, -1:] + alike
+            scores[known], times[known] = problem.indicators, 0.0
+            found.append((scores, times))
         return found
 
 
@@ -95,17 +104,10 @@ class Reweighted(Scored):
         return [self._scores(problem, self.graph(problem)) for problem in problems]
 
     def _scores(self, problem: LowLabelProblem, graph: FieldGraph) -> Array:
-        scale, known = graph.scale[:, None], problem.known
-        right = scale * (graph.weights[:, known] @ problem.indicators)
-        right[known] = 0.0
-
-        def apply(v: Array, _: Codes) -> Array:
-            image = graph.normalised.less(v)
-            image[known] = 0.0
-            return image
-
-        found = scale * solve_symmetric(apply, right, self.tolerance)
-        found[known] = problem.indicators
+        right = padded((graph.weights[:, problem.known] @ problem.indicators).astype(np.float32))
+        solved = graph.solver(graph.degree, problem.known, right.shape[1])(right, self.tolerance)
+        found = solved[:, : problem.n_classes].astype(np.float64)
+        found[problem.known] = problem.indicators
         return found
 
 
@@ -142,60 +144,6 @@ class ProperlyWeighted(Reweighted):
         factor = np.minimum(1 + (found.mean() / np.maximum(found, 1e-12)) ** self.alpha, self.most)
         scale, weights = sp.diags_array(factor), problem.graph.weights
         return FieldGraph((scale @ weights + weights @ scale) / 2)
-
-
-@dataclass(frozen=True)
-class PLaplace(Scored):
-    """The variational p-Laplacian (Flores, Calder and Lerman, 2022): ``sum w |u(x) - u(y)|^p`` is least.
-
-    With p above two, labels pull on more than their neighbours. Every class is solved by itself, by damped reweighted
-    Laplace equations whose power grows from two; each begins where the one before ended.
-
-    Parameters
-    ----------
-    p
-        The power.
-    rounds
-        Equations at each power on the way, and five times as many at the last.
-    """
-
-    p: float = 3.0
-    rounds: int = 3
-
-    def scores_of(self, problems: Sequence[LowLabelProblem]) -> list[Array]:
-        found = Laplace().scores_of(problems)
-        for problem, scores in zip(problems, found, strict=True):
-            for code in range(problem.n_classes):
-                scores[:, code] = self._steepened(problem, np.ascontiguousarray(scores[:, code]))
-        return found
-
-    def _steepened(self, problem: LowLabelProblem, u: Array) -> Array:
-        """From the solution at p = 2 to that at the last p."""
-        weights, known = problem.graph.weights, problem.known
-        rows = np.repeat(np.arange(len(u)), np.diff(weights.indptr))
-        for p in np.arange(2.25, self.p + 1e-9, 0.25):
-            for _ in range(self.rounds * (5 if p == self.p else 1)):
-                steep = np.maximum(np.abs(u[rows] - u[weights.indices]), 1e-6) ** (p - 2)
-                pulled = sp.csr_array((weights.data * steep, weights.indices, weights.indptr), shape=weights.shape)
-                degree = np.maximum(pulled.sum(axis=1), 1e-300)
-                scale = degree**-0.5
-                fixed = np.zeros(len(u))
-                fixed[known] = u[known]
-                right = scale * (pulled @ fixed)
-                right[known] = 0.0
-
-                def apply(v: Array, _: Codes, pulled: sp.csr_array = pulled, scale: Array = scale) -> Array:
-                    image = v.copy()
-                    image[:, 0] -= scale * (pulled @ (scale * v[:, 0]))
-                    image[known] = 0.0
-                    return image
-
-                start = u / scale
-                start[known] = 0.0
-                solved = scale * solve_symmetric(apply, right[:, None], 1e-4, start=start[:, None])[:, 0]
-                solved[known] = u[known]
-                u = u + (solved - u) / (p - 1)
-        return u
 
 
 @dataclass(frozen=True)

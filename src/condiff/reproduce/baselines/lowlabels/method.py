@@ -76,7 +76,7 @@ class LowLabelMethod(Method):
     def solve_batch(self, problems: Sequence[LowLabelProblem], seeds: Sequence[int]) -> list[Answers]:
         """The same for several draws of the labels, which share the time evenly."""
         for precision in _PRECISIONS:
-            kernels.warm_up(("diffusion", "conjugate"), precision)
+            kernels.warm_up(("diffusion", "conjugate", "plaplace"), precision)
         found = timed(lambda: np.asarray(self.codes_of(problems, seeds), np.int64))
         if found.answers.shape != (len(problems), len(problems[0].points)):
             raise CondiffError(

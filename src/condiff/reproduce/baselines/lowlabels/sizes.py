@@ -11,8 +11,9 @@ import torch
 from scipy.sparse.csgraph import dijkstra
 
 from condiff.diffusion import Euler
-from condiff.diffusion.conjugate import LANE, Array, Codes, solve_symmetric
-from condiff.reproduce.baselines.lowlabels.graphs import Poisson, blocks, sources
+from condiff.diffusion.conjugate import Array, Codes, solve_symmetric
+from condiff.graph.passes import padded
+from condiff.reproduce.baselines.lowlabels.graphs import Laplace, Poisson, blocks, sources
 from condiff.reproduce.baselines.lowlabels.method import LowLabelMethod, LowLabelProblem
 from condiff.uncertainty.quota import assign
 
@@ -124,10 +125,10 @@ class VolumeMBO(LowLabelMethod):
         free = np.ones(len(found), bool)
         free[problem.known] = False
         sizes = problem.sizes - np.bincount(problem.labels, minlength=problem.n_classes)
-        prices = None
+        prices, ones = None, padded(np.eye(problem.n_classes))
         for _ in range(self.rounds):
             before = found.copy()
-            scores = spread(spread(np.eye(problem.n_classes)[found]))[free]
+            scores = spread(spread(ones[found]))[free, : problem.n_classes]
             found[free], prices = assign(scores, sizes, prices)
             if np.array_equal(before, found):
                 break
@@ -136,57 +137,57 @@ class VolumeMBO(LowLabelMethod):
 
 @dataclass(frozen=True)
 class CutSSL(LowLabelMethod):
-    """Cuts with given sizes as a quadratic program (Holtz, Chen, Wang, Cloninger and Mishne, NeurIPS 2024), by ADMM.
+    """Cuts with given sizes as a quadratic program (Holtz, Chen, Wan, Cheng and Mishne, NeurIPS 2024), by ADMM.
 
     ``tr X'(L - s D)X`` is made least over X >= 0 whose rows sum to one and whose columns sum to the sizes; with s above
-    zero its corners, where every row is one class, become the solutions.
+    zero its corners, where every row is one class, become the solutions. It begins with the solution at s = 0 and
+    without X >= 0, as the authors do: Laplace learning, with exit times added until the columns have their sums.
 
     Parameters
     ----------
     s
         From a convex problem to the one that is wanted.
     iterations
-        Of ADMM, for each.
+        Of ADMM at most, for each.
+    settled
+        ADMM ends where X changes by no more than this, in the mean.
     """
 
     knows_sizes: ClassVar[bool] = True
 
     s: tuple[float, ...] = (0.0, 0.1)
     iterations: tuple[int, ...] = (100, 400)
+    settled: float = 1e-6
 
     def codes_of(self, problems: Sequence[LowLabelProblem], seeds: Sequence[int]) -> list[Codes]:
         return [self._codes(problem) for problem in problems]
 
     def _codes(self, problem: LowLabelProblem) -> Codes:
         graph, known, n_classes = problem.graph, problem.known, problem.n_classes
-        free = np.ones((len(problem.points), 1))
+        scores, times = Laplace().with_exit_times([problem])[0]
+        free = np.ones((len(problem.points), 1), np.float32)
         free[known] = 0.0
-        pull = free * (graph.weights[:, known] @ problem.indicators)
-        sizes = (problem.sizes - problem.indicators.sum(axis=0)).astype(np.float64)
-        y = free * sizes / free.sum()
-        x = np.zeros_like(y)
+        x = free * (scores - times * ((scores.sum(axis=0) - problem.sizes) / times.sum()))
+        x = padded(x.astype(np.float32))
+        pull = padded(free * (graph.weights[:, known] @ problem.indicators).astype(np.float32))
+        sizes = padded((problem.sizes - problem.indicators.sum(axis=0)).astype(np.float32)[None])
+        within = padded(np.repeat(free, n_classes, axis=1))
         for s, most in zip(self.s, self.iterations, strict=True):
-            penalty = max(1.0, s * float(graph.degree.max()))  # enough to keep every step convex
-            diagonal = ((1 - s) * graph.degree + penalty)[:, None]
-            scale = free * diagonal**-0.5
-
-            def solve(right: np.ndarray, start: np.ndarray, scale: np.ndarray = scale) -> np.ndarray:
-                def apply(v: np.ndarray, _: Codes) -> np.ndarray:
-                    return v - scale * graph.plain(scale * v)
-
-                beginning = np.divide(start, scale, out=np.zeros_like(start), where=scale > 0)
-                return scale * solve_symmetric(apply, scale * right, 1e-4, most=200, start=beginning)
-
-            even = solve(free, free)
-            row_sums = free * diagonal - free * graph.plain(np.repeat(free, LANE, axis=1))[:, :1]
-            dual = np.zeros_like(y)
+            penalty = np.float32(max(1.0, s * float(graph.degree.max())))  # enough to keep every step convex
+            diagonal = (1 - s) * graph.degree + penalty
+            solve = graph.solver(diagonal, known, x.shape[1])
+            even = solve(within, 1e-6)[:, :1]
+            row_sums = free * (diagonal - graph.weights @ free[:, 0]).astype(np.float32)[:, None]
+            # With the dual variable added, X is what is positive, and the dual variable what is negative.
+            both = np.maximum(x, 0)
             for _ in range(most):
-                right = penalty * (y - dual) + pull
-                of_rows = (right.sum(axis=1, keepdims=True) - row_sums) / n_classes
-                of_columns = (even.T @ (right - of_rows) - sizes) / float(even.sum())
-                x = solve(free * (right - of_rows - of_columns), x)
-                y = np.maximum(x + dual, 0)
-                dual += x - y
-        found: Codes = y.argmax(axis=1)
+                right = penalty * np.abs(both) + pull
+                right -= (right.sum(axis=1, keepdims=True) - row_sums) / n_classes
+                right -= (even.T @ right - sizes) / even.sum()
+                x = solve(within * right, 1e-4, x)
+                before, both = both, x + np.minimum(both, 0)
+                if np.abs(np.maximum(both, 0) - np.maximum(before, 0)).mean() <= self.settled:
+                    break
+        found: Codes = both[:, :n_classes].argmax(axis=1)
         found[known] = problem.labels
         return found
