@@ -43,9 +43,8 @@ SHORTER, GIVEN_TIMES = (0.25, 0.0), (8.0, 4.0, 2.0, 0.0)
 # Shares of the longest diffusion that are compared anew where networks have learned on merged points and answer at all.
 OF_ALL = (0.25, 0.5, 1.0)
 _FEWEST_TO_CHOOSE = 20
-# Standard errors by which a shorter diffusion must be better, or edges than columns: few labels are noisy judges. More
-# for networks that learn on merged points, where how far to spread is asked anew on the graph that answers.
-_CLEARLY, _VERY_CLEARLY = 1.0, 2.0
+# Standard errors by which a shorter diffusion must be better, or edges than columns: few labels are noisy judges.
+_CLEARLY = 1.0
 # Numbers that are kept of what was answered without each fold.
 MOST_KEPT = 5_000_000
 # How far off the degrees of freedom of many points may be, relatively.
@@ -174,8 +173,7 @@ class Trained(Reading):
                 gains = best.losses - shorter.losses
                 # Held-out labels may favour less diffusion than the graph allows; where the graph is made of the
                 # points, or something else is read, only by a clear margin.
-                errors = _VERY_CLEARLY if lesson.is_merged else _CLEARLY
-                if gains.mean() > 0 if self._graph_is_given and domain is best.domain else _clear(gains, errors):
+                if gains.mean() > 0 if self._graph_is_given and domain is best.domain else _clear(gains):
                     best = shorter
                 elif gains.mean() <= 0 and not self._graph_is_given:
                     break  # a still shorter one would not help either
@@ -389,9 +387,9 @@ class Trained(Reading):
         return base, output
 
 
-def _clear(gains: Array, errors: float = _CLEARLY) -> bool:
-    """Whether held-out labels gain clearly, by so many standard errors."""
-    return bool(gains.mean() > errors * gains.std() / math.sqrt(len(gains)))
+def _clear(gains: Array) -> bool:
+    """Whether held-out labels gain clearly."""
+    return bool(gains.mean() > _CLEARLY * gains.std() / math.sqrt(len(gains)))
 
 
 def _print_epoch(epoch: int, loss: float) -> None:
