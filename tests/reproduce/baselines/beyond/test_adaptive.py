@@ -11,8 +11,7 @@ import scipy.sparse as sp
 import torch
 
 from condiff.graph import Graph
-from condiff.reproduce.baselines.beyond import adaptive
-from condiff.reproduce.baselines.beyond.adaptive import AdaptiveCOIN, homophily, with_neighbours, with_places
+from condiff.reproduce.baselines.beyond.adaptive import AdaptiveCOIN, homophily, with_neighbours
 from condiff.reproduce.baselines.node.problem import NodeProblem
 
 
@@ -53,13 +52,8 @@ def test_more_than_the_diffusion_is_tried_only_where_neighbours_may_disagree(
     tiny_problem: NodeProblem, opposites: NodeProblem
 ) -> None:
     assert list(AdaptiveCOIN(edges=5).candidates(tiny_problem)) == ["diffuse"]
-    assert list(AdaptiveCOIN().candidates(tiny_problem)) == [
-        "diffuse",
-        "follow",
-        "place",
-        "alone",
-    ]  # six edges are too few
-    assert list(AdaptiveCOIN().candidates(opposites)) == ["diffuse", "follow", "place", "alone"]
+    assert list(AdaptiveCOIN().candidates(tiny_problem)) == ["diffuse", "follow", "alone"]  # six edges are too few
+    assert list(AdaptiveCOIN().candidates(opposites)) == ["diffuse", "follow", "alone"]
 
 
 def test_edges_between_opposites_do_not_mislead(opposites: NodeProblem) -> None:
@@ -74,35 +68,3 @@ def test_features_of_neighbours_stand_beside_the_own(opposites: NodeProblem) -> 
     mean = adjacency / np.maximum(adjacency.sum(1, keepdims=True), 1)
     own = opposites.features.toarray()
     np.testing.assert_allclose(wide, np.hstack([own, mean @ own, mean @ mean @ own]), atol=1e-12)
-
-
-def test_a_place_is_who_the_neighbours_are_and_theirs_where_these_are_few(
-    opposites: NodeProblem, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    adjacency = opposites.graph.weights.toarray()
-    mean = adjacency / np.maximum(adjacency.sum(1, keepdims=True), 1)
-    np.testing.assert_allclose(with_places(opposites).features.toarray(), np.hstack([mean, mean @ mean]), atol=1e-12)
-    monkeypatch.setattr(adaptive, "_MOST_ENTRIES", int((adjacency > 0).sum(1) @ (adjacency > 0).sum(1)) - 1)
-    np.testing.assert_allclose(with_places(opposites).features.toarray(), mean, atol=1e-12)
-
-
-def test_places_tell_classes_apart_that_features_do_not() -> None:
-    # Every class has two hubs of its own, to which its other nodes are joined; nobody's features say anything.
-    generator, truth = np.random.default_rng(0), np.tile([0, 1, 2], 40)
-    adjacency = np.zeros((126, 126))
-    for node, label in enumerate(truth):
-        adjacency[node, 120 + 2 * label + generator.integers(2)] = 1
-    known = generator.permutation(120)[:60]
-    labels = np.full(126, -1)
-    labels[known] = truth[known]
-    problem = NodeProblem(
-        "hubs",
-        Graph.of(adjacency + adjacency.T),
-        sp.csr_array(np.ones((126, 2))),
-        torch.from_numpy(labels),
-        3,
-        torch.from_numpy(np.sort(known[:30])),
-        torch.from_numpy(np.sort(known[30:])),
-    )
-    answers = adaptive.MLP().solve(with_places(problem), 0).scores.argmax(-1).numpy()[:120]
-    assert (answers == truth).mean() > 0.95
