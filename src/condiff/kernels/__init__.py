@@ -9,7 +9,19 @@ from importlib import import_module
 from typing import Literal
 
 #: The modules that have loops which are called from Python.
-LOOPS = ("bases", "blocks", "conjugate", "diff_resnet", "diffusion", "draw", "dropout", "gram", "tim", "trees")
+LOOPS = (
+    "bases",
+    "blocks",
+    "conjugate",
+    "diff_resnet",
+    "diffusion",
+    "draw",
+    "dropout",
+    "gram",
+    "product",
+    "tim",
+    "trees",
+)
 
 
 @cache

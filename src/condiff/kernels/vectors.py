@@ -96,6 +96,16 @@ def scaled(context: Any, vector: Any, scale: Any) -> Any:
 
 
 @intrinsic
+def plus(context: Any, vector: Any, other: Any) -> Any:
+    """``vector + other``."""
+
+    def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.fadd(*arguments)
+
+    return vector(vector, other), generate
+
+
+@intrinsic
 def plus_scaled(context: Any, vector: Any, scale: Any, other: Any) -> Any:
     """``vector + scale * other``, each number rounded once."""
 
