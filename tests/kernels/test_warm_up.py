@@ -23,6 +23,7 @@ from condiff.kernels import compilation, conjugate
 from condiff.reproduce.baselines.lowlabels.plaplace import Stiffness
 from condiff.reproduce.baselines.node.coin import COIN
 from condiff.reproduce.baselines.node.diff_resnet import DiffResNet
+from condiff.reproduce.baselines.node.gcde import GCDE
 from condiff.reproduce.baselines.node.problem import NodeProblem
 from condiff.training.engines import streamed
 
@@ -32,7 +33,7 @@ words = sp.csr_array(np.eye(n, 9))
 parts = torch.arange(n).split(10)
 problem = NodeProblem("ring", ring, words, torch.arange(n) % 2, 2, parts[0], parts[1])
 kernels.warm_up = lambda *_: None
-for method in (COIN(), DiffResNet()):
+for method in (COIN(), DiffResNet(), GCDE()):
     method.solve(problem, 0)
 for method in ("coin", "diff-resnet", "tim"):
     small(method, 2).solve(task()[0], 0)

@@ -19,6 +19,7 @@ LOOPS = (
     "dropout",
     "gram",
     "plaplace",
+    "product",
     "tim",
     "trees",
 )

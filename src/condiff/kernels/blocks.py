@@ -15,6 +15,7 @@ from condiff.kernels.vectors import (
     dot,
     load,
     load_lane,
+    plus,
     plus_scaled,
     relu,
     scaled,
@@ -170,5 +171,5 @@ def narrow_product(first: int, last: int, starts: Any, columns: Any, values: Any
             total = zeros_lane(dense)
             for entry in range(starts[row], starts[row + 1]):
                 product = scaled(load_lane(dense, columns[entry], lane), values[entry])
-                total = plus_scaled(total, 1.0, product)
+                total = plus(total, product)
             store_lane(out, row, lane, total)

@@ -108,6 +108,16 @@ def times(context: Any, left: Any, right: Any) -> Any:
 
 
 @intrinsic
+def plus(context: Any, vector: Any, other: Any) -> Any:
+    """``vector + other``."""
+
+    def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.fadd(*arguments)
+
+    return vector(vector, other), generate
+
+
+@intrinsic
 def plus_scaled(context: Any, vector: Any, scale: Any, other: Any) -> Any:
     """``vector + scale * other``, each number rounded once."""
 

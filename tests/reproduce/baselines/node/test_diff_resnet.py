@@ -14,8 +14,18 @@ from condiff.errors import InvalidInputError
 from condiff.graph.sparse import SparseMatrix
 from condiff.kernels import dropout as dropped_kernels
 from condiff.reproduce.baselines.node import diff_resnet
-from condiff.reproduce.baselines.node.diff_resnet import DiffResNet
+from condiff.reproduce.baselines.node.diff_resnet import DiffResNet, _Network
 from condiff.reproduce.baselines.node.problem import NodeProblem
+
+
+def whole(network: _Network) -> list[Tensor]:
+    """The parameters, with the blocks of the residual block's weights side by side."""
+    return [torch.cat(list(network.blocks), 1), network.bias, network.classes, network.classes_bias]
+
+
+def gradients(network: _Network) -> list[Tensor]:
+    blocks = torch.cat([block.grad for block in network.blocks if block.grad is not None], 1)
+    return [blocks, *(each.grad for each in whole(network)[1:] if each.grad is not None)]
 
 
 def dense_step(problem: NodeProblem, step_size: float) -> NDArray[np.float64]:
@@ -24,10 +34,29 @@ def dense_step(problem: NodeProblem, step_size: float) -> NDArray[np.float64]:
     return np.asarray(np.eye(problem.n_nodes) - step_size * (np.diag(weights.sum(1)) - weights))
 
 
+def test_a_validation_serves_the_next_epoch_and_no_other_weights(tiny_problem: NodeProblem) -> None:
+    torch.manual_seed(0)
+    network = DiffResNet(layers=2, dropout=0.0).network(tiny_problem)
+    with torch.no_grad():
+        network.eval()()
+    ready = network._ready[1]
+    network.train()().sum().backward()
+    served = gradients(network)
+    assert ready and not network._ready[1]
+    network.zero_grad()
+    network().sum().backward()
+    for one, other in zip(served, gradients(network), strict=True):
+        torch.testing.assert_close(one, other)
+    with torch.no_grad():
+        before = network.eval()()
+        network.blocks[0].add_(1.0)
+    assert (network.train()() - before).abs().max() > 0.1
+
+
 @pytest.mark.parametrize(("step_size", "layers"), [(0.25, 1), (0.4, 5)])
 def test_scores_are_those_of_the_equation(tiny_problem: NodeProblem, step_size: float, layers: int) -> None:
     network = DiffResNet(step_size=step_size, layers=layers).network(tiny_problem).eval()
-    weight, bias, classes, classes_bias = (value.detach().double().numpy() for value in network.parameters())
+    weight, bias, classes, classes_bias = (value.detach().double().numpy() for value in whole(network))
     x = tiny_problem.features.toarray()
     x = x + np.maximum(x @ weight + bias, 0)
     for _ in range(layers):
@@ -39,7 +68,7 @@ def test_scores_are_those_of_the_equation(tiny_problem: NodeProblem, step_size: 
 @pytest.mark.parametrize("changes", [{"step_size": 0.0}, {"layers": 0}])
 def test_without_diffusion_it_is_a_residual_network(tiny_problem: NodeProblem, changes: dict[str, float]) -> None:
     network = DiffResNet(**changes).network(tiny_problem).eval()  # type: ignore[arg-type]
-    weight, bias, classes, classes_bias = network.parameters()
+    weight, bias, classes, classes_bias = whole(network)
     x = tiny_problem.x_dense
     x = x + torch.relu(x @ weight + bias)
     torch.testing.assert_close(network(), torch.log_softmax(x @ classes + classes_bias, -1))
@@ -57,22 +86,22 @@ def test_dropout_comes_before_every_step_of_torch(tiny_problem: NodeProblem, mon
     monkeypatch.setattr(diff_resnet.kernels, "available", lambda: False)
     monkeypatch.setattr(diff_resnet, "_random_bytes", remember)
     torch.manual_seed(0)
-    network = DiffResNet(layers=2, dropout=0.25).network(tiny_problem).train()
-    monkeypatch.setattr(network, "width", 3)
+    network = _Network(tiny_problem, DiffResNet(layers=2, dropout=0.25), width=3).train()
     scores = network()
     scores[:, 0].sum().backward()
-    found = [parameter.grad for parameter in network.parameters()]
+    found = gradients(network)
 
     first, second = (torch.cat([drawn[2 * block + layer] for block in range(3)], dim=1) >= 64 for layer in range(2))
     step = torch.from_numpy(dense_step(tiny_problem, 0.25)).float()
-    weight, bias, classes, classes_bias = network.parameters()
+    weight, bias, classes, classes_bias = whole(network)
     x = tiny_problem.x_dense
     x = x + torch.relu(x @ weight + bias)
     for mask in (first, second):
         x = step @ (x * mask / 0.75)
     expected = torch.log_softmax(x @ classes + classes_bias, -1)
     torch.testing.assert_close(scores, expected)
-    for ours, theirs in zip(found, torch.autograd.grad(expected[:, 0].sum(), list(network.parameters())), strict=True):
+    parameters = [weight, bias, classes, classes_bias]
+    for ours, theirs in zip(found, torch.autograd.grad(expected[:, 0].sum(), parameters), strict=True):
         torch.testing.assert_close(ours, theirs)
         assert theirs.abs().sum() > 0
 
@@ -99,18 +128,19 @@ def test_dropout_comes_before_every_compiled_step(tiny_problem: NodeProblem, mon
     network = DiffResNet(layers=2, dropout=0.25).network(tiny_problem).train()
     scores = network()
     scores[:, 0].sum().backward()
-    found = [parameter.grad for parameter in network.parameters()]
+    found = gradients(network)
     masks = compiled_masks(key, 2, tiny_problem.n_nodes, 64)
     assert not torch.equal(*masks)
     step = torch.from_numpy(dense_step(tiny_problem, 0.25)).float()
-    weight, bias, classes, classes_bias = network.parameters()
+    weight, bias, classes, classes_bias = whole(network)
     x = tiny_problem.x_dense
     x = x + torch.relu(x @ weight + bias)
     for mask in masks:
         x = step @ (x * mask[:, : x.shape[1]] / 0.75)
     expected = torch.log_softmax(x @ classes + classes_bias, -1)
     torch.testing.assert_close(scores, expected)
-    for ours, theirs in zip(found, torch.autograd.grad(expected[:, 0].sum(), list(network.parameters())), strict=True):
+    parameters = [weight, bias, classes, classes_bias]
+    for ours, theirs in zip(found, torch.autograd.grad(expected[:, 0].sum(), parameters), strict=True):
         torch.testing.assert_close(ours, theirs)
         assert theirs.abs().sum() > 0
 

@@ -7,14 +7,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import scipy.sparse as sp
-import torch
 from numpy.typing import NDArray
 
 from condiff.errors import InvalidInputError
 from condiff.graph import Graph
-from condiff.graph.sparse import SparseMatrix
 from condiff.reproduce.baselines.node.problem import NodeProblem
-from condiff.reproduce.baselines.node.spectral import Filter, once_per_graph, symmetric_product
+from condiff.reproduce.baselines.node.spectral import Filter, once_per_graph
 
 Response = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
@@ -62,16 +60,6 @@ def test_few_products_for_many_steps(tiny_problem: NodeProblem) -> None:
 def test_a_function_with_a_jump_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="too sharp"):
         Filter(sp.eye_array(3, format="csr"), np.sign)
-
-
-def test_the_symmetric_product_and_its_gradient() -> None:
-    generator = np.random.default_rng(1)
-    half = sp.random_array((9, 9), density=0.4, rng=generator)
-    matrix = SparseMatrix.of(half + half.T)
-    ours, theirs = (torch.arange(18.0).reshape(9, 2).requires_grad_() for _ in range(2))
-    symmetric_product(matrix, ours).square().sum().backward()
-    (matrix.to_dense() @ theirs).square().sum().backward()
-    torch.testing.assert_close(ours.grad, theirs.grad)
 
 
 def test_equal_graphs_share_what_was_worked_out() -> None:

@@ -11,7 +11,7 @@ from condiff.errors import InvalidInputError
 from condiff.reproduce.baselines.method import check_counts
 from condiff.reproduce.baselines.node.method import HiddenLayerMethod, NodeNetwork
 from condiff.reproduce.baselines.node.problem import NodeProblem
-from condiff.reproduce.baselines.node.spectral import symmetric_product
+from condiff.reproduce.baselines.node.products import symmetric_product
 
 # The paper's strength of a layer on Cora.
 _STRENGTH = 0.35

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor, nn
 
+from condiff import kernels
 from condiff.graph.sparse import dropout
 from condiff.reproduce.baselines.method import check_counts
 from condiff.reproduce.baselines.node.method import HiddenLayerMethod, NodeNetwork
 from condiff.reproduce.baselines.node.problem import NodeProblem
-from condiff.reproduce.baselines.node.spectral import symmetric_product
+from condiff.reproduce.baselines.node.products import symmetric_product
 from condiff.reproduce.runs import NO_CONDITION, Condition
 from condiff.training.settings import NODE, Training
 
@@ -55,6 +56,7 @@ class GCNII(HiddenLayerMethod):
         return cls()
 
     def network(self, problem: NodeProblem) -> NodeNetwork:
+        kernels.warm_up(["product"])
         return _Network(problem, self)
 
 

@@ -11,7 +11,7 @@ from condiff.graph.sparse import dropout
 from condiff.reproduce.baselines.method import check_counts, check_probabilities
 from condiff.reproduce.baselines.node.method import HiddenLayerMethod, NodeNetwork
 from condiff.reproduce.baselines.node.problem import NodeProblem
-from condiff.reproduce.baselines.node.spectral import symmetric_product
+from condiff.reproduce.baselines.node.products import symmetric_product
 from condiff.reproduce.runs import NO_CONDITION, Condition
 
 

@@ -17,13 +17,11 @@ from condiff.graph.sparse import SparseMatrix
 from condiff.reproduce.baselines.method import check_probabilities
 from condiff.reproduce.baselines.node.method import NetworkMethod, NodeNetwork
 from condiff.reproduce.baselines.node.problem import NodeProblem
-from condiff.reproduce.baselines.node.spectral import symmetric_product
+from condiff.reproduce.baselines.node.products import WIDTH, product, symmetric_product
 from condiff.reproduce.runs import NO_CONDITION, Condition
 
 #: Step size, layers and dropout of the authors' comparison.
 _AUTHORS = {"cora": (0.25, 20, 0.25), "citeseer": (0.2, 20, 0.35), "pubmed": (0.4, 10, 0.3)}
-# Features diffuse a few at a time, so that all their layers find them in the processor's cache.
-_WIDTH = 64
 _BYTES = 256
 
 
@@ -66,38 +64,34 @@ class DiffResNet(NetworkMethod):
         return cls(step_size=step_size, layers=layers, dropout=dropout)
 
     def network(self, problem: NodeProblem) -> NodeNetwork:
-        kernels.warm_up(["dropout"])
-        return _Network(problem, self.step_size, self.layers, self.dropout)
+        kernels.warm_up(["dropout", "product"])
+        return _Network(problem, self)
 
 
 class _Network(NodeNetwork):
-    def __init__(self, problem: NodeProblem, step_size: float, layers: int, dropout: float) -> None:
+    def __init__(self, problem: NodeProblem, settings: DiffResNet, width: int = WIDTH) -> None:
         super().__init__()
         weights = problem.graph.normalised("symmetric", self_loops="add").weights
-        kept = 1 - step_size * np.asarray(weights.sum(axis=1)).ravel()
-        self.step = SparseMatrix.of(sp.diags_array(kept) + step_size * weights)
-        self.x, self.x_dense, self.layers, self.dropout = problem.x, problem.x_dense, layers, dropout
+        kept = 1 - settings.step_size * np.asarray(weights.sum(axis=1)).ravel()
+        self.step = SparseMatrix.of(sp.diags_array(kept) + settings.step_size * weights)
+        self.x, self.layers, self.dropout, self.width = problem.x, settings.layers, settings.dropout, width
+        self.own = [block.contiguous() for block in problem.x_dense.split(width, 1)]
         n_features = problem.n_features
-        self.width = _WIDTH
         bound = 1 / math.sqrt(n_features)
-        self.weight = nn.Parameter(torch.empty(n_features, n_features).uniform_(-bound, bound))
+        weight = torch.empty(n_features, n_features).uniform_(-bound, bound)
+        # Features diffuse a few at a time, so that all their layers find them in the processor's cache.
+        self.blocks = nn.ParameterList(block.contiguous() for block in weight.split(width, 1))
         self.bias = nn.Parameter(torch.empty(n_features).uniform_(-bound, bound))
         self.classes = nn.Parameter(torch.empty(n_features, problem.n_classes).uniform_(-bound, bound))
         self.classes_bias = nn.Parameter(torch.empty(problem.n_classes).uniform_(-bound, bound))
+        self._ready: tuple[list[int], list[Tensor]] = [], []
 
     def forward(self) -> Tensor:
         dropped = self.training and self.dropout > 0
+        diffusion = _CompiledDiffusion if kernels.available() else _TorchDiffusion
         logits: Tensor | float = 0.0
-        for x, weight, bias, classes in zip(
-            self.x_dense.split(self.width, 1),
-            self.weight.split(self.width, 1),
-            self.bias.split(self.width),
-            self.classes.split(self.width),
-            strict=True,
-        ):
-            hidden = x + torch.relu(self.x @ weight.contiguous() + bias)
+        for hidden, classes in zip(self._hidden(), self.classes.split(self.width), strict=True):
             if dropped:
-                diffusion = _CompiledDiffusion if kernels.available() else _TorchDiffusion
                 hidden = diffusion.apply(hidden, self.step, self.layers, self.dropout)  # type: ignore[no-untyped-call]
             logits = logits + hidden @ classes
         assert isinstance(logits, Tensor)
@@ -106,6 +100,21 @@ class _Network(NodeNetwork):
             for _ in range(self.layers):
                 logits = symmetric_product(self.step, logits)
         return torch.log_softmax(logits + self.classes_bias, dim=-1)
+
+    def _hidden(self) -> list[Tensor]:
+        """The residual block's outputs: those of a validation serve the next epoch, which has the same weights."""
+        versions = [parameter._version for parameter in self.parameters()]
+        known, hidden = self._ready
+        self._ready = [], []
+        if not self.training or known != versions:
+            with torch.enable_grad():
+                hidden = [
+                    own + torch.relu(product(self.x, weight) + bias)
+                    for own, weight, bias in zip(self.own, self.blocks, self.bias.split(self.width), strict=True)
+                ]
+        if not self.training:
+            self._ready = versions, hidden
+        return hidden
 
 
 class _CompiledDiffusion(torch.autograd.Function):
@@ -139,7 +148,7 @@ class _Run:
         self.matrix = pattern.crow_indices.numpy(), pattern.col_indices.numpy(), step.values.numpy()
 
     def __call__(self, kernel: Any, values: Tensor) -> Tensor:
-        missing = _WIDTH - values.shape[1]
+        missing = WIDTH - values.shape[1]
         work = nn.functional.pad(values, (0, missing)) if missing else values.contiguous().clone()
         kernel(*self.matrix, work.numpy(), np.empty(work.shape, work.numpy().dtype), *self.settings)
         return work[:, : values.shape[1]] * self.scale

@@ -8,12 +8,13 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
+from condiff import kernels
 from condiff.errors import InvalidInputError
 from condiff.graph.sparse import dropout
 from condiff.reproduce.baselines.method import check_counts, check_probabilities
 from condiff.reproduce.baselines.node.method import NetworkMethod, NodeNetwork
 from condiff.reproduce.baselines.node.problem import NodeProblem
-from condiff.reproduce.baselines.node.spectral import symmetric_product
+from condiff.reproduce.baselines.node.products import symmetric_product
 from condiff.reproduce.runs import NO_CONDITION, Condition
 from condiff.training.settings import NODE, Training
 
@@ -64,6 +65,7 @@ class Difformer(NetworkMethod):
         return cls(layers=layers, training=replace(NODE, learning_rate=0.001, weight_decay=decay))
 
     def network(self, problem: NodeProblem) -> NodeNetwork:
+        kernels.warm_up(["product"])
         return _Network(problem, self)
 
 

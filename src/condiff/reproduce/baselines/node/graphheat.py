@@ -19,7 +19,8 @@ from condiff.graph.sparse import SparseMatrix, dropout
 from condiff.reproduce.baselines.node.field import PerPart
 from condiff.reproduce.baselines.node.method import HiddenLayerMethod, NodeNetwork
 from condiff.reproduce.baselines.node.problem import NodeProblem
-from condiff.reproduce.baselines.node.spectral import Filter, once_per_graph, symmetric_product
+from condiff.reproduce.baselines.node.products import symmetric_product
+from condiff.reproduce.baselines.node.spectral import Filter, once_per_graph
 from condiff.reproduce.runs import NO_CONDITION, Condition
 
 #: Heat time and threshold.

@@ -73,23 +73,6 @@ class Filter:
         return result
 
 
-def symmetric_product(matrix: SparseMatrix, dense: Tensor) -> Tensor:
-    """The same as ``matrix @ dense`` for a symmetric matrix, whose gradient then needs no second copy of it."""
-    return _SymmetricProduct.apply(dense, matrix)  # type: ignore[no-any-return, no-untyped-call]
-
-
-class _SymmetricProduct(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, dense: Tensor, matrix: SparseMatrix) -> Tensor:
-        ctx.matrix = matrix
-        return matrix.pattern.product(matrix.values, dense)
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return ctx.matrix.pattern.product(ctx.matrix.values, gradient.contiguous()), None
-
-
 def blocks(n_columns: int, width: int = _BLOCK) -> Iterator[slice]:
     """Consecutive ranges of columns."""
     for start in range(0, n_columns, width):
