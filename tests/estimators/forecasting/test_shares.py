@@ -106,6 +106,9 @@ def test_quantiles_are_conformal() -> None:
     # Of ten independent scores, an interval that holds eight tenths of what comes holds eleven tenths of that.
     low, middle, high = Spread(scores, 10).quantiles([0.1, 0.5, 0.9])[:, 0]
     assert (low, middle, high) == pytest.approx((-880, 0, 880), abs=2)
+    # No more are independent than there are: of nine, eight tenths of what comes are within the eighth.
+    few = np.arange(1.0, 10.0).reshape(-1, 1, 1)
+    assert Spread(few, 1e9).quantiles([0.1, 0.9])[:, 0] == pytest.approx([-8, 8])
     # Beyond the outermost score there is nothing to say.
     assert Spread(scores, 10).quantiles([0.999])[0, 0] == 1000
     for bad in (0.0, 1.0, 1.5):
@@ -118,6 +121,8 @@ def test_windows_that_overlap_are_not_independent() -> None:
     assert spread_of(scores, [10, 11, 12, 13, 14]).independent == pytest.approx(2 * 18**0.5)
     assert spread_of(scores, [0, 4, 8, 12, 16]).independent == pytest.approx(5 * 18**0.5)
     assert spread_of(scores, [0, 40, 80, 120, 160]).independent == pytest.approx(5 * 18**0.5)  # one for each origin
+    scores[:, :, 1:] = NAN  # and of series those that are known at a time
+    assert spread_of(scores, [0, 4, 8, 12, 16]).independent == pytest.approx(5 * 2**0.5)
     assert spread_of(np.empty((0, 4, 9)), []).independent == 0
 
 
@@ -127,7 +132,7 @@ def test_steps_with_few_errors_take_those_of_all() -> None:
     scores[:3, 1] = 2.0
     spread = Spread(scores, 40)
     assert spread.quantiles([0.8])[0].tolist() == [1.0, 1.0]
-    assert len(spread.pooled(1)) == 2 * 215
+    assert len(spread.pooled(1)) == 215
     assert np.isnan(Spread(np.full((3, 1, 1), NAN), 3).quantiles([0.5])).all()
 
 

@@ -73,7 +73,8 @@ class PanelForecaster(Saveable):
         How they are found where no graph is given: by the ``correlation`` of steps, or by dynamic time ``warping``,
         which also sees that one series follows another.
     folds
-        Origins of the back-test, at most: they are spread over the last half of the days.
+        Origins of the back-test, at most: they are spread over the last half of the days. Where values are missing, as
+        many more as it takes to compare with as many.
     lags
         Days that the network looks back on.
     train_days

@@ -233,34 +233,33 @@ class Spread:
         for chance in chances:
             if not 0 < chance < 1:
                 raise InvalidInputError(f"a quantile must be above 0 and below 1, not {chance}")
-        outwards = 1 + 1 / max(self.independent, 1.0)
-        wanted = np.clip(0.5 + (np.array(chances) - 0.5) * outwards, 0.0, 1.0)
+        outwards = 2 * np.array(chances) - 1
         found = np.full((len(chances), self.scores.shape[1]), np.nan)
         for step in range(self.scores.shape[1]):
-            own = self.pooled(step)
-            if own.size:
-                found[:, step] = np.quantile(own, wanted)
+            sizes = np.sort(np.abs(self.pooled(step)))
+            if sizes.size:
+                independent = max(min(self.independent, sizes.size), 1.0)
+                ranks = np.abs(outwards) * (1 + 1 / independent) * sizes.size
+                ends = np.interp(ranks, np.arange(sizes.size + 1), np.append(0.0, sizes))
+                found[:, step] = np.sign(outwards) * ends
         return found
 
     def pooled(self, step: int) -> Array:
-        """The scores of a step of the horizon, or of all steps where it has few, with both signs."""
+        """The scores of a step of the horizon, or of all steps where it has few."""
         own = self.scores[:, step][np.isfinite(self.scores[:, step])]
-        if own.size < _FEWEST_SCORES:
-            own = self.scores[np.isfinite(self.scores)]
-        return np.concatenate([own, -own])
+        return own if own.size >= _FEWEST_SCORES else self.scores[np.isfinite(self.scores)]
 
     def paths(self, n: int, random: np.random.RandomState) -> Array:
         """Scores of whole futures, (n, horizon, series): each is that of one origin, with either sign.
 
         So what goes together in the back-test goes together here. Holes are filled by scores of other origins.
         """
-        signs = random.choice([-1.0, 1.0], size=(n, 1, 1))
-        chosen = signs * self.scores[random.randint(len(self.scores), size=n)]
+        chosen = self.scores[random.randint(len(self.scores), size=n)]
         for step in range(chosen.shape[1]):
             holes, own = np.isnan(chosen[:, step]), self.pooled(step)
             if own.size:
                 chosen[:, step][holes] = own[random.randint(own.size, size=int(holes.sum()))]
-        return chosen
+        return np.asarray(random.choice([-1.0, 1.0], size=(n, 1, 1)) * chosen)
 
     def held_out_coverage(self, coverage: float) -> float:
         """The share of scores within the interval that those of the other origins give; NaN where there are none."""
@@ -279,9 +278,9 @@ def spread_of(scores: Array, origins: Sequence[int]) -> Spread:
 
     Windows that overlap have errors in common, and series move together in part. What is as good as independent is
     taken to be the horizons that the origins span, and no more than there are origins, times the root of the number of
-    series with either sign.
+    series that are known at a time, with either sign.
     """
     if not len(origins):
         return Spread(scores, 0.0)
     spans = min((origins[-1] - origins[0]) / scores.shape[1] + 1, len(origins))
-    return Spread(scores, spans * float(np.sqrt(2 * np.isfinite(scores).any(axis=(0, 1)).sum())))
+    return Spread(scores, spans * float(np.sqrt(2 * np.isfinite(scores).sum(axis=2).mean())))
