@@ -477,6 +477,9 @@ def test_origins_are_spread_over_the_last_half() -> None:
     late = values.copy()
     late[:80] = np.nan
     assert fold_origins(late, 10, 3).tolist() == [82, 86, 90]
+    # With three quarters of the values missing there are about four times as many, and never more than there is room for.
+    holes = np.where(np.arange(100)[:, None] % 4 == 0, values, np.nan)
+    assert len(fold_origins(holes, 10, 4)) == 17 and len(fold_origins(holes, 10, 24)) == 46
 
 
 def test_data_frames_long_and_wide() -> None:

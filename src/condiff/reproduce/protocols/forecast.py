@@ -394,8 +394,8 @@ def _coverages(runs: Sequence[Run]) -> list[str]:
         texts = []
         for level in (80, 95):
             means = [np.mean([run.metrics[f"coverage_{level}"] for run in each]) for each in panels.values()]
-            error = np.std(means, ddof=1) / np.sqrt(len(means)) if len(means) > 1 else float("nan")
-            texts.append(f"{np.mean(means):.1f} ± {error:.1f}")
+            error = f" ± {np.std(means, ddof=1) / np.sqrt(len(means)):.1f}" if len(means) > 1 else ""
+            texts.append(f"{np.mean(means):.1f}{error}")
         count = sum(len(each) for each in panels.values())
         lines.append(f"| {horizon} | {100 * rate:.0f} % | {len(panels)} | {count} | {texts[0]} | {texts[1]} |")
     return lines
