@@ -172,7 +172,9 @@ def test_what_a_user_may_not_have_meant_is_said(condiff: Run, tmp_path: Path) ->
 
 def test_holes_are_filled_and_known_values_stay(condiff: Run, towns: Path) -> None:
     known = read_rows(towns / "cases.csv")
-    result = condiff("impute", towns / "cases.csv", "--edges", towns / "roads.csv", "--out", towns / "filled.csv")
+    paths = ["--out", towns / "filled.csv", "--plot", towns / "filled.png"]
+    result = condiff("impute", towns / "cases.csv", "--edges", towns / "roads.csv", *paths)
+    assert (towns / "filled.png").stat().st_size > 10_000
     assert result.code == 0
     assert "On known values, hidden" in result.out and "straight line" in result.out
     rows = read_rows(towns / "filled.csv")
