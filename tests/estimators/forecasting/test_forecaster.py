@@ -499,6 +499,9 @@ def test_origins_are_spread_over_the_last_half() -> None:
     # With three quarters of the values missing, about four times as many, and never more than there is room for.
     holes = np.where(np.arange(100)[:, None] % 4 == 0, values, np.nan)
     assert len(fold_origins(holes, 10, 4)) == 17 and len(fold_origins(holes, 10, 24)) == 46
+    # Of many series there are values enough.
+    assert len(fold_origins(np.repeat(holes, 400, axis=1), 10, 4)) == round(1000 / 400 * 55 / 13)
+    assert len(fold_origins(np.repeat(holes, 4000, axis=1), 10, 4)) == 4
 
 
 def test_data_frames_long_and_wide() -> None:
