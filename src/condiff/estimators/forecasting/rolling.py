@@ -95,9 +95,9 @@ def fold_origins(
     """Days that a back-test begins a forecast on: at most ``folds``, spread over the last half of the days.
 
     Where values are missing, there are as many more as it takes to compare with as many values, or with a thousand at
-    each step of the horizon. Before the first there are half of the days, at least one known value and, where there is room, two of the shortest season. The last ones
-    have no known value to compare with where a panel ends with holes; they do no harm. Where no whole horizon has room,
-    they are those of which a part has.
+    each step of the horizon. Before the first there are half of the days, at least one known value and, where there is
+    room, two of the shortest season. The last ones have no known value to compare with where a panel ends with holes;
+    they do no harm. Where no whole horizon has room, they are those of which a part has.
     """
     days = len(values)
     first_known = int(np.flatnonzero(np.isfinite(values).any(axis=1))[0])
