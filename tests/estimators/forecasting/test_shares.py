@@ -121,7 +121,7 @@ def test_windows_that_overlap_are_not_independent() -> None:
     assert spread_of(scores, [10, 11, 12, 13, 14]).independent == pytest.approx(2 * 18**0.5)
     assert spread_of(scores, [0, 4, 8, 12, 16]).independent == pytest.approx(5 * 18**0.5)
     assert spread_of(scores, [0, 40, 80, 120, 160]).independent == pytest.approx(5 * 18**0.5)  # one for each origin
-    scores[:, :, 1:] = NAN  # and of series those that are known at a time
+    scores[:, :, 1:] = NAN  # series of which nothing is known do not count
     assert spread_of(scores, [0, 4, 8, 12, 16]).independent == pytest.approx(5 * 2**0.5)
     assert spread_of(np.empty((0, 4, 9)), []).independent == 0
 

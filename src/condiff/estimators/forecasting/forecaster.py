@@ -256,9 +256,16 @@ class PanelForecaster(Saveable):
             own = self._mixture(values, origins, self.backtest_.forecasts)
             self.backtest_.forecasts["forecast"] = own
             errors = np.where(self.backtest_.scale > 0, self.backtest_.truth - own, np.nan)
-            # Expected before the truth was known: a fit that has seen a large error expects larger ones there.
-            self._measure = likeliest_deviation(errors, expected)
-            scores = errors / np.maximum(expected[self._measure], 1e-12)
+            # At the first step, what was expected before the truth was known: a fit that has seen a large error expects
+            # larger ones there. How the spread grows from there on the final fit knows best.
+            filters = self.parts_.filtered(values, graphs, origins, int(self.horizon), given.covariates)
+            sizes = {
+                name: deviation * expected[name][:, :1] / np.maximum(deviation[:, :1], 1e-12)
+                for name, (_, deviation) in filters.items()
+                if name in expected
+            }
+            self._measure = likeliest_deviation(errors, sizes)
+            scores = errors / np.maximum(sizes[self._measure], 1e-12)
         self.spread_ = spread_of(scores, self.backtest_.origins)
         middle, deviation = self._mixed(values, graphs, np.array([days]), given.covariates)
         self._forecast, self._deviation = middle[0], deviation[0]

@@ -278,9 +278,9 @@ def spread_of(scores: Array, origins: Sequence[int]) -> Spread:
 
     Windows that overlap have errors in common, and series move together in part. What is as good as independent is
     taken to be the horizons that the origins span, and no more than there are origins, times the root of the number of
-    series that are known at a time, with either sign.
+    series with either sign.
     """
     if not len(origins):
         return Spread(scores, 0.0)
     spans = min((origins[-1] - origins[0]) / scores.shape[1] + 1, len(origins))
-    return Spread(scores, spans * float(np.sqrt(2 * np.isfinite(scores).sum(axis=2).mean())))
+    return Spread(scores, spans * float(np.sqrt(2 * np.isfinite(scores).any(axis=(0, 1)).sum())))
