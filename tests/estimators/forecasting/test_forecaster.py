@@ -325,15 +325,14 @@ def test_logarithms_have_no_share_where_a_late_value_is_negative() -> None:
     assert "smoothing of logs" not in PanelForecaster(horizon=2, season=None, parts=parts).fit(values).shares_
 
 
-def test_an_error_is_measured_by_what_was_expected_before_it() -> None:
-    values = np.random.default_rng(0).normal(size=(80, 4)).cumsum(axis=0)
+def test_an_error_does_not_make_its_own_expected_size_larger() -> None:
+    values = np.random.default_rng(0).normal(size=(80, 5)).cumsum(axis=0)
     model = PanelForecaster(horizon=1, season=None, parts=["last value"], folds=4)
-    before = model.fit(values).spread_.scores
-    # Twice as far at the end of a series: its last score is twice as large, and the others are what they were.
-    values[-1] = values[-2] + 2 * (values[-1] - values[-2])
-    after = model.fit(values).spread_.scores
-    np.testing.assert_allclose(after[:-1], before[:-1])
-    np.testing.assert_allclose(after[-1], 2 * before[-1])
+    before = model.fit(values).spread_.scores[-1, 0]
+    # Five times as far at the end of one series: its last score beside those of the others is five times as large.
+    values[-1, 0] = values[-2, 0] + 5 * (values[-1, 0] - values[-2, 0])
+    after = model.fit(values).spread_.scores[-1, 0]
+    np.testing.assert_allclose(after[0] / after[1:], 5 * before[0] / before[1:])
 
 
 def test_the_past_alone_makes_the_back_test() -> None:

@@ -9,6 +9,7 @@ from condiff.errors import InvalidInputError
 from condiff.estimators.forecasting.shares import (
     Backtest,
     Spread,
+    as_before,
     best_shares,
     blind_shares,
     likeliest_deviation,
@@ -149,6 +150,15 @@ def test_coverage_is_that_of_origins_that_were_held_out() -> None:
     assert Spread(scores, 2400).held_out_coverage(0.8) == pytest.approx(0.8, abs=0.03)
     assert Spread(scores, 2400).held_out_coverage(0.95) == pytest.approx(0.95, abs=0.02)
     assert np.isnan(Spread(np.empty((0, 1, 2)), 0).held_out_coverage(0.8))
+
+
+def test_deviations_beside_each_other_are_as_before_and_grow_as_in_the_end() -> None:
+    final = np.array([1.0, 2.0, 4.0]) * np.array([[1.0], [3.0]]) * np.ones((2, 1, 1))
+    before = np.array([5.0, 20.0, 20.0]) * np.array([[1.0], [9.0]]) * np.ones((2, 1, 1))
+    found = as_before(final, before)
+    np.testing.assert_allclose(found[:, 0], [[1, 4, 4]] * 2)
+    np.testing.assert_allclose(found[:, 1], 3 * found[:, 0])
+    np.testing.assert_allclose(as_before(final[..., :1], before[..., :1]), final[..., :1])  # of one series alone
 
 
 def test_the_deviation_that_tells_large_errors_from_small_ones() -> None:

@@ -31,6 +31,7 @@ from condiff.estimators.forecasting.rolling import CrossValidation, Given, can_c
 from condiff.estimators.forecasting.shares import (
     SIMPLE,
     Backtest,
+    as_before,
     best_shares,
     blind_shares,
     likeliest_deviation,
@@ -256,14 +257,8 @@ class PanelForecaster(Saveable):
             own = self._mixture(values, origins, self.backtest_.forecasts)
             self.backtest_.forecasts["forecast"] = own
             errors = np.where(self.backtest_.scale > 0, self.backtest_.truth - own, np.nan)
-            # At the first step, what was expected before the truth was known: a fit that has seen a large error expects
-            # larger ones there. How the spread grows from there on the final fit knows best.
             filters = self.parts_.filtered(values, graphs, origins, int(self.horizon), given.covariates)
-            sizes = {
-                name: deviation * expected[name][:, :1] / np.maximum(deviation[:, :1], 1e-12)
-                for name, (_, deviation) in filters.items()
-                if name in expected
-            }
+            sizes = {name: as_before(size, expected[name]) for name, (_, size) in filters.items() if name in expected}
             self._measure = likeliest_deviation(errors, sizes)
             scores = errors / np.maximum(sizes[self._measure], 1e-12)
         self.spread_ = spread_of(scores, self.backtest_.origins)

@@ -188,6 +188,16 @@ def _on_simplex(gram: Array) -> Array:
     return np.asarray(found / found.sum())
 
 
+def as_before(final: Array, before: Array) -> Array:
+    """Deviations (origins, horizon, series) of the final fit, one series beside the others as was expected before.
+
+    The final fit has seen the errors that they are to measure: of a series with few values, a large error makes its own
+    deviation larger. How large deviations are on the whole, and how they grow with the horizon, it knows best.
+    """
+    ratio = np.maximum(before[:, :1], 1e-12) / np.maximum(final[:, :1], 1e-12)
+    return np.asarray(final * ratio / np.median(ratio, axis=2, keepdims=True))
+
+
 def likeliest_deviation(errors: Array, deviations: dict[str, Array]) -> str:
     """The part whose deviations make the errors likeliest, as those of double exponentials of that size."""
 
