@@ -99,7 +99,9 @@ def forecast(
     season: _Season = "auto",
     levels: _Levels = "80,95",
     paths: Annotated[int, typer.Option(min=0, help="Possible futures to write as well, in columns path-1, ...")] = 0,
-    folds: Annotated[int, typer.Option(min=1, help="Forecasts of the back-test, at most.")] = 24,
+    folds: Annotated[
+        int, typer.Option(min=1, help="Forecasts of the back-test, at most; more where values are missing.")
+    ] = 24,
     lags: Annotated[int, typer.Option(min=1, help="Steps that the network looks back on.")] = 8,
     inits: Annotated[int, typer.Option(min=1, help="Networks whose forecasts are averaged.")] = 3,
     seed: Annotated[int, typer.Option(min=0, help="Seed of initialisations, dropout and paths.")] = 0,

@@ -119,7 +119,6 @@ def draw_map(fan: Fan, around: Surroundings) -> Figure:
     """The series at their places, joined to neighbours, coloured by what is to change; rings are how much is known."""
     from matplotlib.collections import LineCollection
     from matplotlib.colors import Normalize
-    from matplotlib.patheffects import withStroke
 
     places, lines = around.drawn(), around.lines()
     figure, axes = panels(1, 1, (7.2, 5.4), grid="both")
@@ -152,10 +151,18 @@ def draw_map(fan: Fan, around: Surroundings) -> Figure:
     dots.set_linewidth(0.4)
     if len(places) <= _NAMED:
         for name, place in zip(fan.names, places, strict=True):
-            text = axis.annotate(
-                plain(name), place, (0, -11), textcoords="offset points", ha="center", va="top", fontsize=7
+            # Lines do not cross names.
+            behind = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.5}
+            axis.annotate(
+                plain(name),
+                place,
+                (0, -11),
+                textcoords="offset points",
+                ha="center",
+                va="top",
+                fontsize=7,
+                bbox=behind,
             )
-            text.set_path_effects([withStroke(linewidth=2, foreground="white")])  # lines do not cross names
     bar = figure.colorbar(dots, ax=axis, shrink=0.6, pad=0.02)
     bar.set_label("mean change to come, in usual steps", fontsize=8)
     bar.ax.tick_params(labelsize=7)
