@@ -159,6 +159,9 @@ def test_deviations_beside_each_other_are_as_before_and_grow_as_in_the_end() -> 
     np.testing.assert_allclose(found[:, 0], [[1, 4, 4]] * 2)
     np.testing.assert_allclose(found[:, 1], 3 * found[:, 0])
     np.testing.assert_allclose(as_before(final[..., :1], before[..., :1]), final[..., :1])  # of one series alone
+    # A series that had been constant is as the final fit has it, and so are all if all had been.
+    np.testing.assert_allclose(as_before(final, before * [1, 0, 1])[:, 0], [[1, 2, 4]] * 2)
+    np.testing.assert_allclose(as_before(final, 0 * before), final)
 
 
 def test_the_deviation_that_tells_large_errors_from_small_ones() -> None:

@@ -24,6 +24,8 @@ _ROUNDS, _RIDGE = 8, 0.1
 _ENOUGH_BLIND, _MUCH = 50, 1.25
 # Values that a series must have before the first origin for its errors to count, if it has as many at all.
 _FEWEST_KNOWN = 2
+# The part of the usual deviation, below which a series is taken to have been constant before.
+_TOLD = 1e-3
 # Errors of a step of the horizon, below which those of all steps are taken together.
 _FEWEST_SCORES = 100
 
@@ -194,8 +196,11 @@ def as_before(final: Array, before: Array) -> Array:
     The final fit has seen the errors that they are to measure: of a series with few values, a large error makes its own
     deviation larger. How large deviations are on the whole, and how they grow with the horizon, it knows best.
     """
-    ratio = np.maximum(before[:, :1], 1e-12) / np.maximum(final[:, :1], 1e-12)
-    return np.asarray(final * ratio / np.median(ratio, axis=2, keepdims=True))
+    ratio = before[:, :1] / np.maximum(final[:, :1], 1e-12)
+    usual = np.median(ratio, axis=2, keepdims=True)
+    # Nothing was expected of a series that had been constant: the final fit alone knows it.
+    told = ratio > _TOLD * usual
+    return np.asarray(final * np.where(told, ratio / np.where(usual > 0, usual, 1.0), 1.0))
 
 
 def likeliest_deviation(errors: Array, deviations: dict[str, Array]) -> str:
