@@ -41,7 +41,7 @@ def test_a_table_and_a_file_for_every_series(condiff: Run, towns: Path, monkeypa
         "14 series, 40 times (2020-03-01 to 2020-04-09), daily, season of 7 steps, 3",
         "28 weights, the same for all times",
         "the forecast is ",
-        "Back-test: 4 forecasts",
+        "Back-test: 6 forecasts",  # for four, and a third of the values missing
         "last value",
         "seasonal naive",
         "50 % intervals hold",
@@ -83,7 +83,7 @@ def test_json_is_one_list_and_agrees_with_the_file(condiff: Run, towns: Path) ->
     result = condiff(*arguments, "--paths", 2)
     assert result.code == 0
     [summary] = json.loads(result.out)
-    assert (summary["times"], summary["series"], summary["graphs"], summary["folds"]) == (40, 14, 1, 4)
+    assert (summary["times"], summary["series"], summary["graphs"], summary["folds"]) == (40, 14, 1, 6)
     assert summary["backtest"][0]["method"] == "forecast"
     assert {"last value", "seasonal naive", "network"} <= {score["method"] for score in summary["backtest"]}
     assert sum(summary["shares"].values()) == pytest.approx(1)
@@ -172,7 +172,9 @@ def test_what_a_user_may_not_have_meant_is_said(condiff: Run, tmp_path: Path) ->
 
 def test_holes_are_filled_and_known_values_stay(condiff: Run, towns: Path) -> None:
     known = read_rows(towns / "cases.csv")
-    result = condiff("impute", towns / "cases.csv", "--edges", towns / "roads.csv", "--out", towns / "filled.csv")
+    paths = ["--out", towns / "filled.csv", "--plot", towns / "filled.png"]
+    result = condiff("impute", towns / "cases.csv", "--edges", towns / "roads.csv", *paths)
+    assert (towns / "filled.png").stat().st_size > 10_000
     assert result.code == 0
     assert "On known values, hidden" in result.out and "straight line" in result.out
     rows = read_rows(towns / "filled.csv")

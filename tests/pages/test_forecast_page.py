@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import scipy.sparse as sp
 
-from condiff.pages.forecast import Fan, Surroundings, draw_fans, draw_map, drawn_together, forecast_page
+from condiff.estimators.forecasting.imputing import Imputed
+from condiff.estimators.forecasting.shares import Spread
+from condiff.pages.forecast import (
+    Fan,
+    Surroundings,
+    draw_fans,
+    draw_filled,
+    draw_map,
+    drawn_together,
+    forecast_page,
+)
 
 
 def fan(series: int = 14, horizon: int = 3) -> Fan:
@@ -50,6 +62,21 @@ def test_series_with_the_most_known_values_are_shown_first() -> None:
     assert len([axes for axes in draw_fans(fan()).axes if axes.get_visible()]) == 12
     assert 0 not in fan().most_known()
     draw_fans(fan(horizon=1), [1])
+
+
+def test_filled_holes_are_points_within_their_bands() -> None:
+    values = np.arange(60.0).reshape(20, 3)
+    holes = np.zeros((20, 3), bool)
+    holes[4:6, 1] = True
+    spread = Spread(np.linspace(-1, 1, 101).reshape(-1, 1, 1), 101.0)
+    whole = Imputed(values, holes, {}, {}, np.full((20, 3), 2.0), spread, -np.inf)
+    figure = draw_filled(["a", "$b$", "c"], [str(day) for day in range(20)], whole, [80.0, 95.0])
+    (axes,) = [axes for axes in figure.axes if axes.get_visible()]  # the others have no holes
+    assert axes.get_title() == r"\$b\$"
+    filled = axes.lines[2].get_ydata()
+    assert np.flatnonzero(np.isfinite(filled)).tolist() == [4, 5] and filled[4] == 13.0
+    assert len(axes.collections) == 2
+    draw_filled(["a", "b", "c"], [str(day) for day in range(20)], replace(whole, holes=holes & False), [80.0])
 
 
 def test_the_page_has_every_series_and_the_back_test() -> None:

@@ -99,7 +99,9 @@ def forecast(
     season: _Season = "auto",
     levels: _Levels = "80,95",
     paths: Annotated[int, typer.Option(min=0, help="Possible futures to write as well, in columns path-1, ...")] = 0,
-    folds: Annotated[int, typer.Option(min=1, help="Forecasts of the back-test, at most.")] = 24,
+    folds: Annotated[
+        int, typer.Option(min=1, help="Forecasts of the back-test, at most; more where values are missing.")
+    ] = 24,
     lags: Annotated[int, typer.Option(min=1, help="Steps that the network looks back on.")] = 8,
     inits: Annotated[int, typer.Option(min=1, help="Networks whose forecasts are averaged.")] = 3,
     seed: Annotated[int, typer.Option(min=0, help="Seed of initialisations, dropout and paths.")] = 0,
@@ -140,14 +142,8 @@ def forecast(
     wanted = _checked_levels(levels)
     inputs = [path for path in (panel, edges, positions, static, covariates) if path is not None]
     check_out(out, *inputs, suffixes=[".csv"])
-    pictures = (".png", ".svg", ".pdf")
-    for option, path, endings in (
-        ("--plot", plot, pictures),
-        ("--map", graph_plot, pictures),
-        ("--report", report, (".html",)),
-    ):
-        if path is not None and path.suffix not in endings:
-            raise InvalidInputError(f"{option} must end in {' or '.join(endings)}, but is {path}")
+    _check_endings({"--plot": plot, "--map": graph_plot})
+    _check_endings({"--report": report}, (".html",))
     if model is not None:
         from condiff.estimators.folders import check_folder
 
@@ -205,6 +201,10 @@ def impute(
         bool, typer.Option("--wide", help="Write a line per time and a column per series, without intervals.")
     ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the known values that are hidden to choose by.")] = 0,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.png", help="Draw twelve series with their holes filled; .svg, .pdf too."),
+    ] = None,
     out: Annotated[Path, typer.Option(metavar="FILE.csv", help="Where to write the panel.")] = Path("filled.csv"),
     formulas: _Formulas = False,
     json: _Json = False,
@@ -223,6 +223,7 @@ def impute(
     started = time.perf_counter()
     wanted = _checked_levels(levels)
     check_out(out, *[path for path in (panel, edges, positions, static) if path is not None], suffixes=[".csv"])
+    _check_endings({"--plot": plot})
     data, given, _ = _read(panel, edges, positions, static, directed, None, 1)
     from condiff.estimators.forecasting import PanelForecaster
 
@@ -236,6 +237,11 @@ def impute(
         filled = forecaster.fit(data.values, **given).impute()
     rows = _wide_rows(data, filled.values) if wide else _filled_rows(data, filled, wanted)
     notes = formula_notes(_write(rows, out, formulas)) + _remarks(data)
+    if plot is not None:
+        from condiff.pages.canvas import save
+        from condiff.pages.forecast import draw_filled
+
+        save(draw_filled(data.names, data.days, filled, wanted), plot)
     summary = {
         **_about(data, forecaster, _found_by(given, neighbours)),
         "filled": int(filled.holes.sum()),
@@ -257,6 +263,12 @@ def impute(
         table.add_row(name, _number(_finite(error)), style="green" if name == "filled" else "")
     console.print(table)
     _end(summary)
+
+
+def _check_endings(paths: dict[str, Path | None], endings: tuple[str, ...] = (".png", ".svg", ".pdf")) -> None:
+    for option, path in paths.items():
+        if path is not None and path.suffix not in endings:
+            raise InvalidInputError(f"{option} must end in {' or '.join(endings)}, but is {path}")
 
 
 def _checked_levels(text: str) -> list[float]:

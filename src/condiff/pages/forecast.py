@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from condiff.estimators.forecasting.imputing import Imputed
+
 Array = NDArray[np.float64]
 
 # Series in a picture, and steps of the past beside so many of the future.
@@ -149,7 +151,18 @@ def draw_map(fan: Fan, around: Surroundings) -> Figure:
     dots.set_linewidth(0.4)
     if len(places) <= _NAMED:
         for name, place in zip(fan.names, places, strict=True):
-            axis.annotate(plain(name), place, (0, -11), textcoords="offset points", ha="center", va="top", fontsize=7)
+            # Lines do not cross names.
+            behind = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.5}
+            axis.annotate(
+                plain(name),
+                place,
+                (0, -11),
+                textcoords="offset points",
+                ha="center",
+                va="top",
+                fontsize=7,
+                bbox=behind,
+            )
     bar = figure.colorbar(dots, ax=axis, shrink=0.6, pad=0.02)
     bar.set_label("mean change to come, in usual steps", fontsize=8)
     bar.ax.tick_params(labelsize=7)
@@ -213,6 +226,41 @@ def _draw_fan(axis: Axes, fan: Fan, place: int) -> None:
     ends = [first, len(fan.times) - 1]
     axis.set_xticks(ends, [plain(fan.times[step]) for step in ends], fontsize=7)
     axis.tick_params(axis="y", labelsize=7)
+
+
+def draw_filled(names: Sequence[str], times: Sequence[str], whole: Imputed, levels: Sequence[float]) -> Figure:
+    """One panel per series with holes: the known values, what the holes were filled with, and how sure that is."""
+    most = np.argsort(-whole.holes.sum(axis=0), kind="stable")[:_SHOWN]
+    chosen = sorted(int(place) for place in most if whole.holes[:, place].any()) or [0]
+    columns = min(3, len(chosen))
+    rows = -(-len(chosen) // columns)
+    figure, axes = panels(rows, columns, (max(3.6 * columns, 1.25 * (2 + len(levels))), 2.1 * rows + 0.4))
+    spots = [axis for row in axes for axis in row]
+    first = max(0, len(times) - 2 * _PAST)
+    steps, holes = np.arange(first, len(times)), whole.holes[first:]
+    shades = {level: 0.15 + 0.15 * rank for rank, level in enumerate(sorted(levels, reverse=True))}
+    bands = {level: whole.quantiles([0.5 - level / 200, 0.5 + level / 200])[:, first:] for level in shades}
+    for axis, place in zip(spots, chosen, strict=False):
+        known, filled = (
+            np.where(each, whole.values[first:, place], np.nan) for each in (~holes[:, place], holes[:, place])
+        )
+        for level, (low, high) in bands.items():
+            axis.fill_between(steps, low[:, place], high[:, place], color=OURS, alpha=shades[level], linewidth=0)
+        axis.plot(steps, whole.values[first:, place], color=OURS, linewidth=1.0)
+        axis.plot(steps, known, color="0.25", marker=".", linewidth=0.8, markersize=3)
+        axis.plot(steps, filled, color=HIGHLIGHT, marker="o", linewidth=0, markersize=2.2)
+        axis.set_title(plain(names[place]), fontsize=9)
+        axis.set_xticks([first, len(times) - 1], [plain(times[first]), plain(times[-1])], fontsize=7)
+        axis.tick_params(axis="y", labelsize=7)
+    for axis in spots[len(chosen) :]:
+        axis.set_visible(False)
+    handles = [
+        mark("known", color="0.25", marker=".", linewidth=0.8, markersize=4),
+        mark("filled", color=HIGHLIGHT, marker="o", linewidth=0, markersize=3),
+        *(patch(f"{level:g} %", color=OURS, alpha=shades[level]) for level in sorted(levels)),
+    ]
+    legend_below(figure, handles)
+    return figure
 
 
 def _alpha(fan: Fan, level: float) -> float:

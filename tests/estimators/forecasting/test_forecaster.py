@@ -317,6 +317,24 @@ def test_where_the_last_value_is_best_it_is_the_forecast_and_said_so() -> None:
     assert model.shares_in_words() == "the forecast is the last value (nothing was better in the back-test)"
 
 
+def test_logarithms_have_no_share_where_a_late_value_is_negative() -> None:
+    values = np.exp(0.05 * np.arange(60) + np.random.default_rng(0).normal(0, 0.05, (5, 60))).T
+    parts = ["last value", "smoothing"]
+    assert "smoothing of logs" in PanelForecaster(horizon=2, season=None, parts=parts).fit(values).shares_
+    values[-2, 0] = -1.0
+    assert "smoothing of logs" not in PanelForecaster(horizon=2, season=None, parts=parts).fit(values).shares_
+
+
+def test_an_error_does_not_make_its_own_expected_size_larger() -> None:
+    values = np.random.default_rng(0).normal(size=(80, 5)).cumsum(axis=0)
+    model = PanelForecaster(horizon=1, season=None, parts=["last value"], folds=4)
+    before = model.fit(values).spread_.scores[-1, 0]
+    # Five times as far at the end of one series: its last score beside those of the others is five times as large.
+    values[-1, 0] = values[-2, 0] + 5 * (values[-1, 0] - values[-2, 0])
+    after = model.fit(values).spread_.scores[-1, 0]
+    np.testing.assert_allclose(after[0] / after[1:], 5 * before[0] / before[1:])
+
+
 def test_the_past_alone_makes_the_back_test() -> None:
     values = trending()
     model = PanelForecaster(horizon=3, season=12, folds=5, parts=["last value", "smoothing"]).fit(values)
@@ -477,6 +495,12 @@ def test_origins_are_spread_over_the_last_half() -> None:
     late = values.copy()
     late[:80] = np.nan
     assert fold_origins(late, 10, 3).tolist() == [82, 86, 90]
+    # With three quarters of the values missing, about four times as many, and never more than there is room for.
+    holes = np.where(np.arange(100)[:, None] % 4 == 0, values, np.nan)
+    assert len(fold_origins(holes, 10, 4)) == 17 and len(fold_origins(holes, 10, 24)) == 46
+    # Of many series there are values enough.
+    assert len(fold_origins(np.repeat(holes, 400, axis=1), 10, 4)) == round(1000 / 400 * 55 / 13)
+    assert len(fold_origins(np.repeat(holes, 4000, axis=1), 10, 4)) == 4
 
 
 def test_data_frames_long_and_wide() -> None:

@@ -9,6 +9,7 @@ from condiff.errors import InvalidInputError
 from condiff.estimators.forecasting.shares import (
     Backtest,
     Spread,
+    as_before,
     best_shares,
     blind_shares,
     likeliest_deviation,
@@ -106,6 +107,9 @@ def test_quantiles_are_conformal() -> None:
     # Of ten independent scores, an interval that holds eight tenths of what comes holds eleven tenths of that.
     low, middle, high = Spread(scores, 10).quantiles([0.1, 0.5, 0.9])[:, 0]
     assert (low, middle, high) == pytest.approx((-880, 0, 880), abs=2)
+    # No more are independent than there are: of nine, eight tenths of what comes are within the eighth.
+    few = np.arange(1.0, 10.0).reshape(-1, 1, 1)
+    assert Spread(few, 1e9).quantiles([0.1, 0.9])[:, 0] == pytest.approx([-8, 8])
     # Beyond the outermost score there is nothing to say.
     assert Spread(scores, 10).quantiles([0.999])[0, 0] == 1000
     for bad in (0.0, 1.0, 1.5):
@@ -118,6 +122,8 @@ def test_windows_that_overlap_are_not_independent() -> None:
     assert spread_of(scores, [10, 11, 12, 13, 14]).independent == pytest.approx(2 * 18**0.5)
     assert spread_of(scores, [0, 4, 8, 12, 16]).independent == pytest.approx(5 * 18**0.5)
     assert spread_of(scores, [0, 40, 80, 120, 160]).independent == pytest.approx(5 * 18**0.5)  # one for each origin
+    scores[:, :, 1:] = NAN  # series of which nothing is known do not count
+    assert spread_of(scores, [0, 4, 8, 12, 16]).independent == pytest.approx(5 * 2**0.5)
     assert spread_of(np.empty((0, 4, 9)), []).independent == 0
 
 
@@ -127,7 +133,7 @@ def test_steps_with_few_errors_take_those_of_all() -> None:
     scores[:3, 1] = 2.0
     spread = Spread(scores, 40)
     assert spread.quantiles([0.8])[0].tolist() == [1.0, 1.0]
-    assert len(spread.pooled(1)) == 2 * 215
+    assert len(spread.pooled(1)) == 215
     assert np.isnan(Spread(np.full((3, 1, 1), NAN), 3).quantiles([0.5])).all()
 
 
@@ -144,6 +150,18 @@ def test_coverage_is_that_of_origins_that_were_held_out() -> None:
     assert Spread(scores, 2400).held_out_coverage(0.8) == pytest.approx(0.8, abs=0.03)
     assert Spread(scores, 2400).held_out_coverage(0.95) == pytest.approx(0.95, abs=0.02)
     assert np.isnan(Spread(np.empty((0, 1, 2)), 0).held_out_coverage(0.8))
+
+
+def test_deviations_beside_each_other_are_as_before_and_grow_as_in_the_end() -> None:
+    final = np.array([1.0, 2.0, 4.0]) * np.array([[1.0], [3.0]]) * np.ones((2, 1, 1))
+    before = np.array([5.0, 20.0, 20.0]) * np.array([[1.0], [9.0]]) * np.ones((2, 1, 1))
+    found = as_before(final, before)
+    np.testing.assert_allclose(found[:, 0], [[1, 4, 4]] * 2)
+    np.testing.assert_allclose(found[:, 1], 3 * found[:, 0])
+    np.testing.assert_allclose(as_before(final[..., :1], before[..., :1]), final[..., :1])  # of one series alone
+    # A series that had been constant is as the final fit has it, and so are all if all had been.
+    np.testing.assert_allclose(as_before(final, before * [1, 0, 1])[:, 0], [[1, 2, 4]] * 2)
+    np.testing.assert_allclose(as_before(final, 0 * before), final)
 
 
 def test_the_deviation_that_tells_large_errors_from_small_ones() -> None:

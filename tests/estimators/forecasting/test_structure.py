@@ -103,6 +103,21 @@ def test_seasons_and_trends_are_told_apart_despite_holes() -> None:
     assert fit_effects(values[:11], np.ones(4), (6,), None).periods == ()
 
 
+@pytest.mark.parametrize("logs", [False, True])
+def test_effects_do_not_depend_on_the_units_of_a_covariate_or_on_the_level_of_values(logs: bool) -> None:
+    random = np.random.default_rng(0)
+    price = 10 + random.normal(0, 0.4, (70, 1)).cumsum(axis=0)
+    truth = 100 - 1.5 * price + random.normal(0, 0.3, (70, 6))
+    values = np.where(random.random(truth.shape) < 0.4, NAN, truth)
+    found = []
+    for given in (price, 1e-3 * price, 1e4 * price + 1e6):
+        covariates = np.repeat(given[:, None], 6, axis=1)
+        structure = fit_structure(values[:60], (), covariates[:60], logs=logs)
+        found.append(structure.forecasts(values, np.array([60]), 10, covariates)[0][0])
+    np.testing.assert_allclose(found[1:], [found[0]] * 2, rtol=1e-6)
+    assert np.abs(found[0] - truth[60:]).mean() < 0.5
+
+
 def test_logarithms_follow_growth_by_factors() -> None:
     truth = 10 * 1.05 ** np.arange(66.0)[:, None] * np.ones(3)
     logs, _ = fit_structure(truth[:60], logs=True).forecasts(truth, np.array([60]), 6)

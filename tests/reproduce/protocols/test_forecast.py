@@ -12,7 +12,8 @@ from condiff.reproduce.baselines.forecast.methods import QUANTILES, Outcome
 from condiff.reproduce.datasets import series_panels
 from condiff.reproduce.datasets.series_panels import PANELS, PanelSource, load_panel, missing_package
 from condiff.reproduce.protocols import protocol
-from condiff.reproduce.protocols.forecast import ForecastOptions, hidden_values, origins
+from condiff.reproduce.protocols.forecast import ForecastOptions, hidden_values, origins, tables
+from condiff.reproduce.runs import Condition, Run
 
 
 @pytest.fixture
@@ -47,6 +48,21 @@ def test_runs_tables_and_what_they_say(made_up: str) -> None:
     assert "| walks | 50 % |" in text and "holes filled: panels only reported" in text and "**" in text
     assert "## Forecasts 1 step ahead: errors" in text and "Of 4 cells" in text
     assert found.summarise(runs)
+
+
+def test_slow_methods_have_a_table_of_their_own_and_do_not_cut_the_others(made_up: str) -> None:
+    def run(method: str, split: int, mase: float, coverage: float = 80.0) -> Run:
+        metrics = {"mase": mase, "coverage_80": coverage, "coverage_95": 95.0}
+        condition = Condition(task="forecast", hidden=0.5, horizon=1)
+        return Run("forecast", made_up, method, {}, split, 0, metrics, 0, 0.0, 0.0, condition)
+
+    own = [run("COIN", split, 1.0 + split, 70.0 + 10 * split) for split in range(3)]
+    others = [run(name, split, 4.0) for name in ("last value", "AutoETS") for split in range(3)]
+    found = tables([*own, *others, run("AutoARIMA", 0, 3.0)])
+    assert found["Forecasts 1 step ahead: errors"][2] == "| 50 % | 1 | **2.000** | 4.000 | 4.000 |"
+    assert found["Beside AutoARIMA"][2] == "| 1 | 50 % | 1 | **1.000** | 4.000 | 4.000 | 3.000 |"
+    assert found["How much of the truth intervals hold"][2] == "| 1 | 50 % | 1 | 3 | 80.0 | 95.0 |"
+    assert "Beside learned imputers" not in found
 
 
 def test_hidden_truth_changes_the_judgement_alone(made_up: str) -> None:

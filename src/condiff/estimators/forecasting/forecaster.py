@@ -31,6 +31,7 @@ from condiff.estimators.forecasting.rolling import CrossValidation, Given, can_c
 from condiff.estimators.forecasting.shares import (
     SIMPLE,
     Backtest,
+    as_before,
     best_shares,
     blind_shares,
     likeliest_deviation,
@@ -73,7 +74,8 @@ class PanelForecaster(Saveable):
         How they are found where no graph is given: by the ``correlation`` of steps, or by dynamic time ``warping``,
         which also sees that one series follows another.
     folds
-        Origins of the back-test, at most: they are spread over the last half of the days.
+        Origins of the back-test, at most: they are spread over the last half of the days. Where values are missing, as
+        many more as it takes to compare with as many.
     lags
         Days that the network looks back on.
     train_days
@@ -240,7 +242,7 @@ class PanelForecaster(Saveable):
         clip = np.nanmin(values) >= 0 if self.non_negative == "auto" else bool(self.non_negative)
         self._lowest = 0.0 if clip else -np.inf
         self._given = given
-        self.backtest_ = self._tested(given, wanted)
+        self.backtest_, expected = self._tested(given, wanted)
         origins = np.array(self.backtest_.origins, np.int64)
         self.shares_ = self.blind_shares_ = {wanted[0]: 1.0}
         if len(origins):
@@ -255,9 +257,8 @@ class PanelForecaster(Saveable):
             own = self._mixture(values, origins, self.backtest_.forecasts)
             self.backtest_.forecasts["forecast"] = own
             errors = np.where(self.backtest_.scale > 0, self.backtest_.truth - own, np.nan)
-            # Expected by the final fit, in whose units errors to come are.
             filters = self.parts_.filtered(values, graphs, origins, int(self.horizon), given.covariates)
-            sizes = {name: deviation for name, (_, deviation) in filters.items()}
+            sizes = {name: as_before(size, expected[name]) for name, (_, size) in filters.items() if name in expected}
             self._measure = likeliest_deviation(errors, sizes)
             scores = errors / np.maximum(sizes[self._measure], 1e-12)
         self.spread_ = spread_of(scores, self.backtest_.origins)
@@ -450,16 +451,21 @@ class PanelForecaster(Saveable):
             covariates,
             self._network_settings(),
             self.random_state,
+            # Whatever is negative on a later day, the final fit has no logarithms to give a share to.
+            logs=bool(np.nanmin(given.values) >= 0),
         )
 
-    def _tested(self, given: Given, wanted: tuple[str, ...]) -> Backtest:
-        """Parts that were fitted to the days before, a few times on the way, and forecast from each origin on."""
+    def _tested(self, given: Given, wanted: tuple[str, ...]) -> tuple[Backtest, dict[str, Array]]:
+        """Parts that were fitted to the days before, a few times on the way, and forecast from each origin on.
+
+        The second has the deviations that the filters among them expected.
+        """
         values, horizon = given.values, int(self.horizon)
         scale = steps_between(values)
         lags = int(self.lags) if wanted == ("network",) else 0
         origins = fold_origins(values, horizon, int(self.folds), lags, self.season_)
         if not len(origins):
-            return Backtest([], np.empty((0, horizon, self.n_regions_)), {}, scale)
+            return Backtest([], np.empty((0, horizon, self.n_regions_)), {}, scale), {}
         if not can_choose(origins, len(values), horizon):
             wanted = wanted[:1]
         # Longer seasons that the back-test could not learn are not tried without it.
@@ -470,13 +476,12 @@ class PanelForecaster(Saveable):
             first = int(some[0])
             parts = self._fitted_parts(given, wanted, first)
             graphs = given.graphs if given.graphs is not None else given.graphs_until(first)
-            found.append(parts.forecasts(values, graphs, some, horizon, given.covariates)[0])
+            found.append(parts.forecasts(values, graphs, some, horizon, given.covariates))
             true = np.stack([known[origin : origin + horizon] for origin in some])
             truth.append(representative(true, values, first))
         # Regression and network are not there as long as there are too few days for them.
-        names = [name for name in found[-1] if all(name in each for each in found)]
-        together = {name: np.concatenate([each[name] for each in found]) for name in names}
-        return Backtest(origins.tolist(), np.concatenate(truth), together, scale)
+        middles, deviations = (_joined(each) for each in zip(*found, strict=True))
+        return Backtest(origins.tolist(), np.concatenate(truth), middles, scale), deviations
 
     def _mixed(
         self, values: Array, graphs: Sequence[Graph], origins: NDArray[np.int64], covariates: Array | None
@@ -578,6 +583,12 @@ class PanelForecaster(Saveable):
         unknown |= {self._measure} - self.parts_.filters
         if unknown or not self.shares_ or not self.blind_shares_:
             raise InvalidInputError(f"there are shares of parts that are not there: {sorted(unknown)}")
+
+
+def _joined(found: Sequence[dict[str, Array]]) -> dict[str, Array]:
+    """Arrays of several dictionaries, one after the other, by the names that all of them have."""
+    names = [name for name in found[-1] if all(name in each for each in found)]
+    return {name: np.concatenate([each[name] for each in found]) for name in names}
 
 
 def _blind(values: Array, origins: NDArray[np.int64]) -> NDArray[np.bool_]:

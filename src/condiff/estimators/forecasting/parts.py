@@ -115,14 +115,15 @@ def fit_parts(
     covariates: Array | None,
     settings: NetworkSettings,
     random_state: Any,
+    logs: bool = False,
 ) -> Parts:
-    """Fit parts to values and their graphs, one for all days or one each.
+    """Fit parts to values and their graphs, one for all days or one each; ``logs`` also to the logarithms.
 
     The autoregression and the network are left out where there are too few days for them, unless they are the only
     part.
     """
-    logs = [False, True] if np.nanmin(values) >= 0 and {"smoothing", "diffusion"} & set(wanted) else [False]
-    structures = [fit_structure(values, periods, covariates, logs=each) for each in logs]
+    both = [False, True] if logs and {"smoothing", "diffusion"} & set(wanted) else [False]
+    structures = [fit_structure(values, periods, covariates, logs=each) for each in both]
     diffused = []
     if "diffusion" in wanted:
         diffused = [fit_diffused(structure, values, graphs, covariates) for structure in structures]

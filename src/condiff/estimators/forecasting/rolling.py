@@ -15,6 +15,8 @@ Array = NDArray[np.float64]
 
 # Days that must be before the first origin of a back-test; and of one that says no more than how wide intervals are.
 _FEWEST_DAYS, _FEWEST_FOR_SPREAD = 6, 3
+# Values to compare with at a step of the horizon, from which on holes are no reason for more origins.
+_ENOUGH = 1000
 
 
 class Given(NamedTuple):
@@ -92,9 +94,10 @@ def fold_origins(
 ) -> NDArray[np.int64]:
     """Days that a back-test begins a forecast on: at most ``folds``, spread over the last half of the days.
 
-    Before the first there are half of the days, at least one known value and, where there is room, two of the shortest
-    season. The last ones have no known value to compare with where a panel ends with holes; they do no harm. Where no
-    whole horizon has room, they are those of which a part has.
+    Where values are missing, there are as many more as it takes to compare with as many values, or with a thousand at
+    each step of the horizon. Before the first there are half of the days, at least one known value and, where there is
+    room, two of the shortest season. The last ones have no known value to compare with where a panel ends with holes;
+    they do no harm. Where no whole horizon has room, they are those of which a part has.
     """
     days = len(values)
     first_known = int(np.flatnonzero(np.isfinite(values).any(axis=1))[0])
@@ -102,7 +105,9 @@ def fold_origins(
         two = min(2 * min(season, default=0), end - fewest)
         begin = max(end // 2, fewest, lags + horizon if lags else 0, first_known + 2, two)
         if begin <= end:
-            count = min(folds, end - begin + 1)
+            known = max(float(np.isfinite(values[begin:]).mean()), 1 / values.size)
+            wanted = min(folds / known, max(_ENOUGH / (known * values.shape[1]), folds))
+            count = min(round(wanted), end - begin + 1)
             return np.unique(np.linspace(end, begin, count).round().astype(np.int64))
     return np.empty(0, np.int64)
 

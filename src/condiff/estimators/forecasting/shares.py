@@ -24,6 +24,8 @@ _ROUNDS, _RIDGE = 8, 0.1
 _ENOUGH_BLIND, _MUCH = 50, 1.25
 # Values that a series must have before the first origin for its errors to count, if it has as many at all.
 _FEWEST_KNOWN = 2
+# The part of the usual deviation, below which a series is taken to have been constant before.
+_TOLD = 1e-3
 # Errors of a step of the horizon, below which those of all steps are taken together.
 _FEWEST_SCORES = 100
 
@@ -188,6 +190,19 @@ def _on_simplex(gram: Array) -> Array:
     return np.asarray(found / found.sum())
 
 
+def as_before(final: Array, before: Array) -> Array:
+    """Deviations (origins, horizon, series) of the final fit, one series beside the others as was expected before.
+
+    The final fit has seen the errors that they are to measure: of a series with few values, a large error makes its own
+    deviation larger. How large deviations are on the whole, and how they grow with the horizon, it knows best.
+    """
+    ratio = before[:, :1] / np.maximum(final[:, :1], 1e-12)
+    usual = np.median(ratio, axis=2, keepdims=True)
+    # Nothing was expected of a series that had been constant: the final fit alone knows it.
+    told = ratio > _TOLD * usual
+    return np.asarray(final * np.where(told, ratio / np.where(usual > 0, usual, 1.0), 1.0))
+
+
 def likeliest_deviation(errors: Array, deviations: dict[str, Array]) -> str:
     """The part whose deviations make the errors likeliest, as those of double exponentials of that size."""
 
@@ -233,34 +248,33 @@ class Spread:
         for chance in chances:
             if not 0 < chance < 1:
                 raise InvalidInputError(f"a quantile must be above 0 and below 1, not {chance}")
-        outwards = 1 + 1 / max(self.independent, 1.0)
-        wanted = np.clip(0.5 + (np.array(chances) - 0.5) * outwards, 0.0, 1.0)
+        outwards = 2 * np.array(chances) - 1
         found = np.full((len(chances), self.scores.shape[1]), np.nan)
         for step in range(self.scores.shape[1]):
-            own = self.pooled(step)
-            if own.size:
-                found[:, step] = np.quantile(own, wanted)
+            sizes = np.sort(np.abs(self.pooled(step)))
+            if sizes.size:
+                independent = max(min(self.independent, sizes.size), 1.0)
+                ranks = np.abs(outwards) * (1 + 1 / independent) * sizes.size
+                ends = np.interp(ranks, np.arange(sizes.size + 1), np.append(0.0, sizes))
+                found[:, step] = np.sign(outwards) * ends
         return found
 
     def pooled(self, step: int) -> Array:
-        """The scores of a step of the horizon, or of all steps where it has few, with both signs."""
+        """The scores of a step of the horizon, or of all steps where it has few."""
         own = self.scores[:, step][np.isfinite(self.scores[:, step])]
-        if own.size < _FEWEST_SCORES:
-            own = self.scores[np.isfinite(self.scores)]
-        return np.concatenate([own, -own])
+        return own if own.size >= _FEWEST_SCORES else self.scores[np.isfinite(self.scores)]
 
     def paths(self, n: int, random: np.random.RandomState) -> Array:
         """Scores of whole futures, (n, horizon, series): each is that of one origin, with either sign.
 
         So what goes together in the back-test goes together here. Holes are filled by scores of other origins.
         """
-        signs = random.choice([-1.0, 1.0], size=(n, 1, 1))
-        chosen = signs * self.scores[random.randint(len(self.scores), size=n)]
+        chosen = self.scores[random.randint(len(self.scores), size=n)]
         for step in range(chosen.shape[1]):
             holes, own = np.isnan(chosen[:, step]), self.pooled(step)
             if own.size:
                 chosen[:, step][holes] = own[random.randint(own.size, size=int(holes.sum()))]
-        return chosen
+        return np.asarray(random.choice([-1.0, 1.0], size=(n, 1, 1)) * chosen)
 
     def held_out_coverage(self, coverage: float) -> float:
         """The share of scores within the interval that those of the other origins give; NaN where there are none."""

@@ -172,13 +172,14 @@ class Effects:
 
     def at(self, steps: NDArray[np.int64], covariates: Array | None = None) -> Array:
         """The effect at these steps, counted from the first of the panel, (steps, series)."""
-        return self._seasonal(steps) + self._given(covariates)
+        return self._seasonal(steps) + self.given(covariates)
 
     def _seasonal(self, steps: NDArray[np.int64]) -> Array:
         waves = harmonics(steps, self.periods)
         return np.asarray(waves @ self.coefficients[: waves.shape[1]])
 
-    def _given(self, covariates: Array | None) -> Array | float:
+    def given(self, covariates: Array | None) -> Array | float:
+        """The effect of covariates alone, (steps, series)."""
         if covariates is None:
             return 0.0
         own = self.coefficients[len(self.coefficients) - covariates.shape[-1] :]
@@ -203,7 +204,7 @@ def fit_effects(values: Array, scale: Array, periods: tuple[int, ...], covariate
     Parameters
     ----------
     values
-        (steps, series), NaN where unknown.
+        (steps, series) around their centre, NaN where unknown.
     scale
         Of each series.
     periods
@@ -215,6 +216,10 @@ def fit_effects(values: Array, scale: Array, periods: tuple[int, ...], covariate
     periods = tuple(period for period in periods if 2 * period <= steps)
     waves = harmonics(np.arange(steps), periods)
     given = np.zeros((steps, series, 0)) if covariates is None else covariates
+    # The ridge is one for all columns, whatever the units of a covariate; its mean is part of a series' centre.
+    spread = given.std(axis=(0, 1))
+    unit = np.where(spread > 0, spread, 1.0)
+    given = (given - given.mean(axis=0)) / unit
     effects = waves.shape[1] + given.shape[2]
     if not effects:
         return Effects(periods, np.zeros((0, series)))
@@ -239,8 +244,9 @@ def fit_effects(values: Array, scale: Array, periods: tuple[int, ...], covariate
     means = moments.mean(axis=0), grams.mean(axis=0) + ridge / max(int(usable.sum()), 1)
     panel = np.where(own, np.linalg.solve(means[1], means[0]), 0.0)
     found = np.linalg.solve(grams + ridge, (moments + ridge @ panel)[..., None])[..., 0]
-    coefficients = np.where(usable[:, None], found, 0.0)[:, own].T
-    return Effects(periods, coefficients * scale)
+    coefficients = np.where(usable[:, None], found, 0.0)[:, own].T * scale
+    coefficients[waves.shape[1] :] /= unit[:, None]
+    return Effects(periods, coefficients)
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,10 +303,13 @@ def fit_structure(
     """Season, covariates and trend of every series."""
     seen = np.log1p(values) if logs else values
     known = None if covariates is None else covariates[: len(values)]
-    effects = fit_effects(seen, shared_standards(seen)[1], periods, known)
+    centre, scale = shared_standards(seen)
+    effects = fit_effects(seen - centre, scale, periods, known)
     rest = seen - effects.at(np.arange(len(values)), known)
-    centre, scale = shared_standards(rest)
-    return Structure(fit_trend(rest, centre, scale), effects, logs)
+    # Series are alike at what covariates are on average, wherever their zero is.
+    usual = 0.0 if known is None else np.ravel(effects.given(known.mean(axis=0)[None]))
+    centre, scale = shared_standards(rest + usual)
+    return Structure(fit_trend(rest, centre - usual, scale), effects, logs)
 
 
 def standards(values: Array) -> tuple[Array, Array]:

@@ -241,6 +241,13 @@ _OWN, _SIMPLE = "COIN", ("last value", "seasonal naive")
 _OURS = {_OWN, "fill"}
 # Standard errors of a difference over windows, from which on it is not put down to chance.
 _CLEAR = 2.0
+# Too slow for every panel and window, or for some panels alone. They have tables of their own, beside ours on what they
+# were run on, so that the other tables need not be cut to that.
+_APART = {
+    "AutoARIMA": ("AutoARIMA",),
+    "the paper's temporal networks": ("DCRNN", "MPNN-LSTM", "GConvGRU", "A3TGCN", "EvolveGCN"),
+    "learned imputers": ("SAITS", "BRITS"),
+}
 
 #: Panel, share hidden and horizon (0 where holes are filled).
 Cell = tuple[str, float, int]
@@ -274,16 +281,21 @@ def readme(runs: Sequence[Run]) -> str:
 def tables(runs: Sequence[Run]) -> dict[str, list[str]]:
     """The tables of the results by their titles."""
     found: dict[str, list[str]] = {}
-    forecasts, fillings = ([run for run in runs if run.condition["task"] == task] for task in TASKS)
+    apart = {name for names in _APART.values() for name in names}
+    usual = [run for run in runs if run.method not in apart]
+    forecasts, fillings = ([run for run in usual if run.condition["task"] == task] for task in TASKS)
     horizons = sorted({_wanted_horizon(run) for run in forecasts}, reverse=True)
     if forecasts:
         found["Beside the last value and the value of a season ago"] = _beside_simple(forecasts)
         found["Panels with a graph, half and more hidden"] = _on_graphs(forecasts)
+        found["How much of the truth intervals hold"] = _coverages(forecasts)
     for horizon in horizons:
         some = [run for run in forecasts if _wanted_horizon(run) == horizon]
         ahead = "1 step ahead" if horizon == 1 else f"{horizon} steps ahead"
         found |= _means_of(some, f"Forecasts {ahead}")
     found |= _means_of(fillings, "Filled holes") if fillings else {}
+    found |= {f"Beside {what}": _beside(runs, names) for what, names in _APART.items()}
+    found = {title: table for title, table in found.items() if len(table) > 2}
     for title, some in [(f"{h} steps ahead", [r for r in forecasts if _wanted_horizon(r) == h]) for h in horizons] + [
         ("holes filled", fillings)
     ]:
@@ -308,7 +320,7 @@ def _means_of(runs: Sequence[Run], title: str) -> dict[str, list[str]]:
     found[f"{title}: pinball loss"] = _mean_table(runs, "pinball")
     for level in (80, 95):
         found[f"{title}: of the truth within {level} % intervals (%)"] = _mean_table(runs, f"coverage_{level}", level)
-    return {name: table for name, table in found.items() if len(table) > 2}
+    return found
 
 
 def _by_window(runs: Sequence[Run], metric: str) -> dict[Cell, dict[str, dict[int, float]]]:
@@ -368,6 +380,47 @@ def _on_graphs(runs: Sequence[Run]) -> list[str]:
                 f"| {panel} | {100 * rate:.0f} % | {horizon} | {means[_OWN]:.3f} | {others[best]:.3f} | {best} | "
                 f"{rank} of {len(means)} |"
             )
+    return lines
+
+
+def _coverages(runs: Sequence[Run]) -> list[str]:
+    """Of our intervals, over all windows that there are; the spread is a standard error over panels."""
+    lines = ["| steps ahead | hidden | panels | runs | 80 % intervals | 95 % intervals |", "|" + " ---: |" * 6]
+    own = [run for run in runs if run.method == _OWN]
+    cells: dict[tuple[int, float], dict[str, list[Run]]] = defaultdict(lambda: defaultdict(list))
+    for run in own:
+        cells[_wanted_horizon(run), run.condition.number("hidden")][run.dataset].append(run)
+    for (horizon, rate), panels in sorted(cells.items()):
+        texts = []
+        for level in (80, 95):
+            means = [np.mean([run.metrics[f"coverage_{level}"] for run in each]) for each in panels.values()]
+            error = f" ± {np.std(means, ddof=1) / np.sqrt(len(means)):.1f}" if len(means) > 1 else ""
+            texts.append(f"{np.mean(means):.1f}{error}")
+        count = sum(len(each) for each in panels.values())
+        lines.append(f"| {horizon} | {100 * rate:.0f} % | {len(panels)} | {count} | {texts[0]} | {texts[1]} |")
+    return lines
+
+
+def _beside(runs: Sequence[Run], names: Sequence[str]) -> list[str]:
+    """Mean errors of these methods and of others, over the panels and windows that these have been run on."""
+    found = _by_window(runs, "mase")
+    here = {cell: methods for cell, methods in found.items() if methods.keys() & set(names)}
+    peers = (
+        ("COIN", "last value", "AutoETS") if any(horizon for *_, horizon in here) else ("fill", "linear", "iterative")
+    )
+    wanted = [*peers, *(name for name in names if any(name in methods for methods in here.values()))]
+    lines = [f"| steps ahead | hidden | panels | {' | '.join(wanted)} |", "|" + " ---: |" * (3 + len(wanted))]
+    rows: dict[tuple[int, float], list[dict[str, float]]] = defaultdict(list)
+    for (panel, rate, horizon), methods in here.items():
+        if all(name in methods for name in wanted):
+            common = set.intersection(*(set(methods[name]) for name in wanted))
+            ahead = LONGEST if horizon == longest(PANELS[panel].steps) else horizon
+            if common:
+                means = {name: float(np.mean([methods[name][window] for window in common])) for name in wanted}
+                rows[ahead, rate].append(means)
+    for (ahead, rate), each in sorted(rows.items()):
+        averages = {name: float(np.mean([means[name] for means in each])) for name in wanted}
+        lines.append(f"| {ahead or '-'} | {100 * rate:.0f} % | {len(each)} | {_cells(averages, wanted)} |")
     return lines
 
 

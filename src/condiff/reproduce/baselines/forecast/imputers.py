@@ -110,9 +110,10 @@ class Learned(Imputer):
         steps = min(self.steps, len(z))
         begins = np.unique(np.append(np.arange(0, len(z) - steps + 1, max(steps // 4, 1)), len(z) - steps))
         pieces = np.stack([z[begin : begin + steps] for begin in begins])
-        # It greets on import and tells of every epoch.
+        # It greets on import, where it asks for an encoding, and tells of every epoch.
         logging.disable(logging.CRITICAL)
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        unheard = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+        with contextlib.redirect_stdout(unheard), contextlib.redirect_stderr(unheard):
             torch.manual_seed(seed)
             np.random.seed(seed)  # noqa: NPY002  # the package draws what it hides from the global generator
             network = self.network(steps, z.shape[1])
