@@ -3,7 +3,7 @@
     python benchmarks/noisy_labels.py [--draws 5] [--labels 60] [--rows 300] [--out results/noisy-labels]
 
 Of a random draw of labels a share is flipped, each to another class drawn evenly. Accuracy on all other rows of
-``COINClassifier`` as it comes and with ``noisy_labels="auto"`` (with True it answers for labelled rows too, and for the
+``COINClassifier`` as it comes and with ``label_noise="auto"`` (with True it answers for labelled rows too, and for the
 others the same); which share of the flipped labels it doubts, and how many of those that it doubts were flipped. Draws
 that are in the folder already are kept.
 """
@@ -46,7 +46,7 @@ def measure(name: str, draw: int, labels: int, rows: int, flipped: float) -> tup
     def right(model: COINClassifier) -> float:
         return 100 * float((model.transduction_[test] == y[test]).mean())
 
-    model = COINClassifier(noisy_labels="auto").fit(x, given)
+    model = COINClassifier(label_noise="auto").fit(x, given)
     doubted = np.flatnonzero(model.doubted_)
     # Where it doubts nothing, it is the fit that there would have been.
     plain = right(COINClassifier().fit(x, given)) if len(doubted) else right(model)

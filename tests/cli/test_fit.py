@@ -336,15 +336,15 @@ def test_classes_get_exactly_the_sizes_that_are_given(condiff: Run, tmp_path: Pa
 
 def test_labels_that_may_be_wrong_are_looked_for(condiff: Run, tmp_path: Path) -> None:
     table = write_rows(tmp_path / "flowers.csv", flower_rows())
-    command = "fit", table, "--target", "species", "--base", "blend", "--noisy-labels"
+    command = "fit", table, "--target", "species", "--base", "blend", "--label-noise"
     result = condiff(*command, "--out", tmp_path / "model")
     assert result.code == 0 and "nothing says that some are wrong; all are believed" in result.out
-    assert load(tmp_path / "model").noisy_labels == "auto"
+    assert load(tmp_path / "model").label_noise == "auto"
     assert _doubted_line(["r3", 7], 60) == "2 of 60 are very likely wrong and were left out: 'r3', '7'"
     refused = condiff(
-        *("fit", table, "--target", "petal_width", "--task", "regression", "--noisy-labels", "--out", tmp_path / "m")
+        *("fit", table, "--target", "petal_width", "--task", "regression", "--label-noise", "--out", tmp_path / "m")
     )
-    assert refused.code == 2 and "--noisy-labels does not apply to a regression" in refused.err
+    assert refused.code == 2 and "--label-noise does not apply to a regression" in refused.err
 
 
 def ticket_rows() -> list[dict[str, object]]:

@@ -124,7 +124,7 @@ def test_empty_cells_are_unknown_and_the_separator_alone_is_none(tmp_path: Path)
         (["--separator", " "], "--separator must be something that is not blank"),
         (["--separator", "/"], "holds two labels with '/' between them"),
         (["--separator", ";", "--task", "regression"], "--task regression is for rows of one label"),
-        (["--separator", ";", "--noisy-labels"], "--noisy-labels is for rows of one label"),
+        (["--separator", ";", "--label-noise"], "--label-noise is for rows of one label"),
         (["--separator", ";", "--class-weight", "balanced"], "--class-weight is for rows of one label"),
         (["--separator", ";", "--prior", "odd=1,large=2"], "--prior is for rows of one label"),
     ],

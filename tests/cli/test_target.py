@@ -115,7 +115,7 @@ def test_votes_and_weights_reach_the_fit(condiff: Run, voted: Path) -> None:
         (["--annotators", "anna"], "--annotators must name two or more different columns"),
         (["--annotators", "anna,bem"], "no annotator's column 'bem' (did you mean 'ben'?)"),
         (["--annotators", "anna,ben", "--target", "x"], "--target and --annotators exclude each other"),
-        (["--annotators", "anna,ben", "--noisy-labels"], "--noisy-labels is for plain labels"),
+        (["--annotators", "anna,ben", "--label-noise"], "--label-noise is for plain labels"),
         (["--annotators", "anna,ben", "--task", "regression"], "--annotators is for classes"),
         (["--annotators", "x,anna"], "holds values, not classes"),
         (["--target", "anna", "--weight", "x1"], "no column of weights 'x1'"),

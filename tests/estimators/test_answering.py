@@ -73,7 +73,7 @@ def test_rows_that_do_not_fit_are_refused(saved: Path, x: np.ndarray) -> None:
         load_answers(saved).predict(x)
 
 
-@pytest.mark.parametrize(("name", "value"), [("solver", "magic"), ("folds", "five"), ("noisy_labels", 3)])
+@pytest.mark.parametrize(("name", "value"), [("solver", "magic"), ("folds", "five"), ("label_noise", 3)])
 def test_parameters_that_answers_depend_on_are_checked(saved: Path, tmp_path: Path, name: str, value: Any) -> None:
     content = load_state(saved)
     save_state(tmp_path / "m", content["kind"], content["params"] | {name: value}, content["state"], None)

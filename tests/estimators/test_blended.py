@@ -76,7 +76,7 @@ def test_shared_leaves_are_saved_with_the_model(tmp_path: Path, monkeypatch: pyt
 @pytest.mark.parametrize("layers", [0, 8])
 def test_known_sizes_are_kept(layers: int) -> None:
     X, y = make_moons(300, noise=0.3, random_state=0)
-    settings: dict[str, Any] = {"base": "blend", "layers": layers, "calibration": None, "noisy_labels": True}
+    settings: dict[str, Any] = {"base": "blend", "layers": layers, "calibration": None, "label_noise": True}
     model = COINClassifier(**settings, class_prior={0: 200, 1: 100}).fit(X, few(y, 5))
     np.testing.assert_allclose(model.predict_proba(X).mean(axis=0), [2 / 3, 1 / 3], atol=0.02)
 
@@ -162,7 +162,7 @@ def test_a_given_label_is_the_answer_unless_labels_are_noisy() -> None:
     labels = few(y, 8)
     wrong = np.flatnonzero(labels == 0)[0]
     labels[wrong] = 1
-    kept, doubted = (COINClassifier(noisy_labels=noisy).fit(X, labels) for noisy in (False, True))
+    kept, doubted = (COINClassifier(label_noise=noisy).fit(X, labels) for noisy in (False, True))
     assert kept.transduction_[wrong] == 1
     np.testing.assert_allclose(kept.predict_proba(X[[wrong]]), [[0.0, 1.0]], atol=1e-9)
     assert doubted.predict_proba(X[[wrong]])[0, 1] < 0.9

@@ -242,7 +242,7 @@ def test_nothing_is_diffused_along_a_graph_that_misleads() -> None:
 
 def test_without_layers_the_network_answers_alone() -> None:
     X, _, labels = blobs(spread=3.0)
-    model = COINClassifier(**FAST, layers=0, noisy_labels=True, calibration=None).fit(X, labels)
+    model = COINClassifier(**FAST, layers=0, label_noise=True, calibration=None).fit(X, labels)
     np.testing.assert_allclose(model.predict_proba(X), model.base_outputs(X), atol=1e-9)
 
 

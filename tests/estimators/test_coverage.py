@@ -65,7 +65,7 @@ def test_a_labelled_row_has_a_set_of_its_label() -> None:
     model = _fast().fit(X, given)
     found = model.predict_set(X[:24])
     assert (found.sum(axis=1) == 1).all() and (found.argmax(axis=1) == given[:24]).all()
-    doubted = _fast(noisy_labels=True).fit(X, given).predict_set(X[:24])
+    doubted = _fast(label_noise=True).fit(X, given).predict_set(X[:24])
     assert not (doubted == found).all()
 
 

@@ -66,7 +66,7 @@ def test_wrong_labels_are_found_and_answered(tmp_path: Path) -> None:
     given = np.where(np.arange(90) < 45, y, -1)
     wrong = np.array([0, 10, 20])
     given[wrong] = (y[wrong] + 1) % 3
-    model = COINClassifier(base="residual", noisy_labels="auto").fit(X, given)
+    model = COINClassifier(base="residual", label_noise="auto").fit(X, given)
     assert model.doubted_[wrong].sum() >= 2 and model.doubted_.sum() <= 5
     found = np.flatnonzero(model.doubted_)
     assert (model.predict(X)[found] == y[found]).mean() > 0.6

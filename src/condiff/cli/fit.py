@@ -119,9 +119,9 @@ def command(
     exact_sizes: Annotated[
         bool, typer.Option("--exact-sizes", help="Give each class exactly as many rows as --prior says.")
     ] = False,
-    noisy_labels: Annotated[
+    label_noise: Annotated[
         bool,
-        typer.Option("--noisy-labels", help="Some labels may be wrong: find those, and answer for them too."),
+        typer.Option("--label-noise", help="Some labels may be wrong: find those, and answer for them too."),
     ] = False,
     n_neighbors: Annotated[
         int | None, typer.Option(min=2, help="Neighbours that a point is joined to, itself counted.")
@@ -159,21 +159,21 @@ def command(
     if len(several) > 1:
         raise InvalidInputError(f"{' and '.join(several)} exclude each other: each says what to learn")
     soft = _soft(annotators, chances)
-    if soft and noisy_labels:
-        raise InvalidInputError(f"--noisy-labels is for plain labels, and {several[0]} gives chances: leave one out")
+    if soft and label_noise:
+        raise InvalidInputError(f"--label-noise is for plain labels, and {several[0]} gives chances: leave one out")
     if separator is not None:
-        _check_separator(separator, target, task, several[:1] if soft else [], weights, shares, noisy_labels)
+        _check_separator(separator, target, task, several[:1] if soft else [], weights, shares, label_noise)
     check_model_folder(out, force)
     beside = [*soft, *([] if weight is None else [weight])]
     reading = Reading.of([*(drop or ()), *beside], keep, categorical, text, image, embedding, id)
     options: dict[str, Any] = {"random_state": seed, "n_neighbors": n_neighbors, "layers": layers, "base": base}
     options |= {"graph": graph, "class_weight": weights, "class_prior": shares}
     options["quota"] = "exact" if exact_sizes else None
-    options["noisy_labels"] = "auto" if noisy_labels else None
+    options["label_noise"] = "auto" if label_noise else None
     if is_shared(data, cluster, workers):
         if edges is not None:
             raise InvalidInputError("edges are for a table in one file: leave out --edges")
-        alone = {"--noisy-labels": noisy_labels, "--weight": weight, "--annotators": annotators, "--chances": chances}
+        alone = {"--label-noise": label_noise, "--weight": weight, "--annotators": annotators, "--chances": chances}
         alone["--separator"] = separator
         for option in (option for option, value in alone.items() if value):
             raise InvalidInputError(f"{option} is for a table in one file: leave it out")
@@ -234,7 +234,7 @@ def _check_separator(
         raise InvalidInputError("--separator must be something that is not blank, such as ';' or '|'")
     if target is None and not soft:
         raise InvalidInputError("--separator is for the cells of --target: name that column")
-    against = {**dict.fromkeys(soft, True), "--task regression": task == "regression", "--noisy-labels": noisy}
+    against = {**dict.fromkeys(soft, True), "--task regression": task == "regression", "--label-noise": noisy}
     against |= {"--class-weight": weights, "--prior": shares}
     for option in (option for option, given in against.items() if given):
         raise InvalidInputError(
@@ -321,7 +321,7 @@ def summarised(
 
 def _doubted(model: COINClassifier | COINRegressor, names: Sequence[int | str]) -> list[int | str] | None:
     """The rows whose labels are very likely wrong; None where nobody asked."""
-    if getattr(model, "noisy_labels", None) != "auto":
+    if getattr(model, "label_noise", None) != "auto":
         return None
     marked: Any = getattr(model, "doubted_", ())
     return [names[row] for row in np.flatnonzero(marked).tolist()]

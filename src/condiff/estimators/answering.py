@@ -202,7 +202,7 @@ class ClassAnswers(Answers):
     temperature_: float
     shrinkage_: float = 0.0  # of models that were saved before there was any
     prices_: Array | None = None
-    noisy_labels: Any = False
+    label_noise: Any = False
 
     def _answer(self, X: Any, adjacency: Any = None) -> Array:
         return self._priced(super()._answer(X, adjacency))
@@ -216,7 +216,7 @@ class ClassAnswers(Answers):
 
     @property
     def _keeps_labels(self) -> bool:
-        return self.noisy_labels == "auto" or not self.noisy_labels
+        return self.label_noise == "auto" or not self.label_noise
 
     def _at_nodes(self) -> Array:
         """The given labels where there are any; those of equal rows that contradict each other are averaged."""
@@ -297,7 +297,7 @@ class ClassAnswers(Answers):
         ----------
         X : array-like, sparse matrix or data frame of shape (n_rows, n_features)
             Rows of the training data, or new ones. A row with a label has a set of that label alone, unless
-            ``noisy_labels`` is set.
+            ``label_noise`` is set.
         coverage : float, default=0.9
             Where labels are too few to promise it, a warning says what they can promise, and that is given.
         per_class : bool, default=False
@@ -427,7 +427,7 @@ class SeveralAnswers:
 _PARAMETERS: dict[str, Check] = {
     "solver": one_of(*SOLVER_NAMES),
     "folds": whole(0),
-    "noisy_labels": lambda value, name, sizes: (one_of("auto") if isinstance(value, str) else flag)(value, name, sizes),
+    "label_noise": lambda value, name, sizes: (one_of("auto") if isinstance(value, str) else flag)(value, name, sizes),
 }
 _ANSWERS: dict[str, type[Answers | SeveralAnswers]] = {
     "COINClassifier": ClassAnswers,

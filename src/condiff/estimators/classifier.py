@@ -111,7 +111,7 @@ class COINClassifier(ClassAnswers, ClassifierMixin, BaseCOIN):  # type: ignore[m
     calibration : "temperature" or None, default="temperature"
         Fit a temperature on held-out labels, where there are at least ten in classes of two or more; with fewer, mix
         equal chances into the probabilities.
-    noisy_labels : bool or "auto", default=False
+    label_noise : bool or "auto", default=False
         Whether given labels may be wrong. By default a labelled point is answered with its label; with True the model
         answers for it too. ``"auto"`` asks whether labels contradict sure answers more often than answers that are
         merely unsure would explain; if so it fits anew without those that are very likely wrong, and answers for them;
@@ -144,7 +144,7 @@ class COINClassifier(ClassAnswers, ClassifierMixin, BaseCOIN):  # type: ignore[m
     layers_, strength_, diffusion_time_ : int, float, float
         The diffusion that was used; the time is their product.
     doubted_ : ndarray of bool, shape (n_samples,)
-        Rows whose label was found to be wrong, with ``noisy_labels="auto"``.
+        Rows whose label was found to be wrong, with ``label_noise="auto"``.
     label_directions_ : ndarray of shape (n_classes, n_columns) or None
         In embeddings, the mean directions of the classes' labelled rows, as long as they count.
     label_spread_ : ndarray of shape (n_nodes, n_classes) or None
@@ -188,7 +188,7 @@ class COINClassifier(ClassAnswers, ClassifierMixin, BaseCOIN):  # type: ignore[m
         "class_prior": [dict, None],
         "quota": [StrOptions({"soft", "exact"})],
         "calibration": [StrOptions({"temperature"}), None],
-        "noisy_labels": ["boolean", StrOptions({"auto"})],
+        "label_noise": ["boolean", StrOptions({"auto"})],
     }
 
     def __init__(
@@ -214,7 +214,7 @@ class COINClassifier(ClassAnswers, ClassifierMixin, BaseCOIN):  # type: ignore[m
         class_prior: Any = None,
         quota: str = "soft",
         calibration: str | None = "temperature",
-        noisy_labels: Any = False,
+        label_noise: Any = False,
         folds: int = 5,
         random_state: Any = 0,
         engine: str = "auto",
@@ -248,7 +248,7 @@ class COINClassifier(ClassAnswers, ClassifierMixin, BaseCOIN):  # type: ignore[m
         self.class_prior = class_prior
         self.quota = quota
         self.calibration = calibration
-        self.noisy_labels = noisy_labels
+        self.label_noise = label_noise
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, adjacency: Any = None) -> Self:
         """Fit on labelled and unlabelled points together.
@@ -284,7 +284,7 @@ class COINClassifier(ClassAnswers, ClassifierMixin, BaseCOIN):  # type: ignore[m
         domain = self._domain
         answers, item = self._learn(nodes, items, prior)
         self.doubted_ = np.zeros(len(nodes.of_row), bool)
-        if self.noisy_labels == "auto" and self.record_.is_scored and targets.shares is None:
+        if self.label_noise == "auto" and self.record_.is_scored and targets.shares is None:
             wrong = np.zeros(len(items.nodes), bool)
             wrong[item] = doubted(answers, items.targets[item], items.weights[item])
             if wrong.any():

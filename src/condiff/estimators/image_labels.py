@@ -91,7 +91,7 @@ def label_images(
     from condiff.estimators.classifier import COINClassifier
 
     features = ImageEncoder(folder, backbone, on_batch).fit_transform(files)
-    model = COINClassifier(base="residual", scaling="none", noisy_labels=True, random_state=seed).fit(features, targets)
+    model = COINClassifier(base="residual", scaling="none", label_noise=True, random_state=seed).fit(features, targets)
     given = tuple(None if code < 0 else classes[code] for code in targets)
     return ImageLabels(tuple(files), classes, model.predict_proba(features), given)
 

@@ -118,7 +118,7 @@ class LabelIssue:
     neighbours
         The probability of the label on average over the neighbours.
     clear
-        Whether it is what ``noisy_labels="auto"`` would leave out: all labels together show that some are wrong, and
+        Whether it is what ``label_noise="auto"`` would leave out: all labels together show that some are wrong, and
         this one very likely is.
     """
 
