@@ -12,17 +12,6 @@ from condiff.reproduce.baselines.lowlabels.method import LowLabelProblem
 from condiff.reproduce.baselines.lowlabels.plaplace import PLaplace, Stiffness
 
 
-@pytest.fixture
-def problem() -> LowLabelProblem:
-    generator = np.random.default_rng(0)
-    truth = np.repeat([0, 1, 2], [30, 40, 50])
-    points = (generator.normal(size=(120, 3)) + 5 * np.eye(3)[truth]).astype(np.float32)
-    distances = np.linalg.norm(points[:, None] - points, axis=2)
-    weights = np.exp(-(distances**2) / 4) * (distances > 0)
-    known = np.array([0, 30, 70])
-    return LowLabelProblem("three", points, FieldGraph(sp.csr_array(weights)), known, truth[known], np.bincount(truth))
-
-
 @pytest.mark.parametrize("p", [2.5, 3.0, 4.5])
 def test_it_is_where_no_point_pulls_any_more(problem: LowLabelProblem, p: float) -> None:
     found = PLaplace(p=p, tolerance=1e-4).scores(problem)

@@ -40,12 +40,7 @@ class _Product(torch.autograd.Function):
         return _looped(crow, columns, values.index_select(0, order), gradient.contiguous()), None
 
 
-class _SymmetricProduct(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, dense: Tensor, matrix: SparseMatrix) -> Tensor:
-        ctx.matrix = matrix
-        return _multiplied(matrix.pattern, matrix.values, dense)
-
+class _SymmetricProduct(_Product):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
