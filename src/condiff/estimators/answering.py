@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from condiff.bases.averaged import Averaged
 from condiff.bases.classical import Base, Inputs, Labelled
 from condiff.bases.network import Network
 from condiff.diffusion.flow import SOLVER_NAMES, Flow
@@ -47,6 +48,7 @@ class Answers:
     _domain: Domain
     record_: FitRecord
     networks_: list[Network]
+    averaged_: list[Averaged] = []  # noqa: RUF012 - of models that were saved before there were any
     encoder_: Encoding | None
     base_: Base | None
     choice_: Choice
@@ -119,6 +121,7 @@ class Answers:
         self.base_ = None if base is None else Base.from_dict(base)
         self.readout_ = None if read is None else (ReadOut if self.classifies else Affine)(**read)
         self.networks_ = [Network.from_dict(arrays, self.classifies) for arrays in state.pop("models_")]
+        self.averaged_ = [Averaged(**each) for each in state.pop("averaged_", [])]
         self.__dict__.update(state)
 
     def _encoder_of(self, state: dict[str, Any]) -> Encoding:
@@ -128,12 +131,22 @@ class Answers:
         """The base's answers for rows, in double precision: the mean of the networks, or another base's output."""
         if self.base_ is not None:
             return self.base_.outputs(self._domain.features.columns(rows))
+        if self.averaged_:
+            return self._averaged_outputs(rows, adjacency)
         parts = []
         rows, features = self._domain.read(rows, adjacency)
         for here in slices(rows.shape[0]):
             inputs = features.inputs(rows[here])
             parts.append(np.mean([network.outputs(inputs) for network in self.networks_], axis=0))
         return np.concatenate(parts)
+
+    def _averaged_outputs(self, rows: Any, adjacency: Any) -> Array:
+        domain = self._domain
+        points, walk = domain.points, domain.walk
+        if rows is points:
+            return np.asarray(sum(each.share * each.at_nodes(points, walk) for each in self.averaged_))
+        towards = domain.walk_of(rows.shape[0], adjacency)
+        return np.asarray(sum(each.share * each.at_new(rows, towards, points, walk) for each in self.averaged_))
 
     def _at_nodes(self) -> Array:
         """What is answered for the nodes."""
@@ -167,10 +180,14 @@ class Answers:
             return None
         return self._domain.in_own_form(self.encoder_.blank_row())
 
+    @property
+    def _reads_edges(self) -> bool:
+        return self._domain.of_edges is not None or any(each.of_edges for each in self.averaged_)
+
     def _induce(self, rows: Any, adjacency: Any) -> Array:
         domain = self._domain
         if self._graph_is_given and adjacency is None:
-            reads = "" if domain.of_edges is None else ", and reads edges that it was not given"
+            reads = ", and reads edges that it was not given" if self._reads_edges else ""
             warnings.warn(
                 f"{rows.shape[0]} points are new and came without adjacency: the base network answers them alone"
                 f"{reads}",

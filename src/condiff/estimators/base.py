@@ -8,22 +8,25 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+import torch
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from condiff.bases.classical import Inputs, Labelled
 from condiff.diffusion import SOLVERS, Certificate, certify
 from condiff.errors import InvalidInputError, StepSizeWarning, UnlabelledComponentWarning
+from condiff.estimators.averaged import HOPS, HOPS_OF_EDGES, Lesson
 from condiff.estimators.blended import STEPS, Diffused, decide, fit_any, fit_blend, fit_for_rehearsal
-from condiff.estimators.choice import BLEND, NETWORK, Candidate, Choice, Joined
+from condiff.estimators.choice import BLEND, LINEAR, LINEAR_OF_EDGES, NETWORK, Candidate, Choice, Joined
 from condiff.estimators.domain import MANY
 from condiff.estimators.inputs import Items, Nodes
 from condiff.estimators.links import LEARNED, Ground, Mix, Part
 from condiff.estimators.nearness import beside_labels, label_directions, spread_labels
 from condiff.estimators.recipe import Recipe
 from condiff.estimators.rehearsal import FEWEST_TESTED, STAGE, can_rehearse, contest, is_embedding, may_cluster
-from condiff.estimators.trained import MOST_KEPT, Array, ItemLosses, Trained
+from condiff.estimators.trained import FEWEST_TO_CHOOSE, MOST_KEPT, Array, ItemLosses, Trained
 from condiff.graph import Graph
+from condiff.training import ClassBalance
 from condiff.uncertainty import FitRecord, Inspection, Suggestion
 
 # Why the network is taken for an encoder's vectors, of which the labels are then asked directly too.
@@ -108,7 +111,8 @@ class BaseCOIN(Trained):
                 self.label_directions_ = label_directions(self._domain.points, items, n_outputs)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", StepSizeWarning)  # already warned
-                answers, at_folds = self._fit_networks(items, held_out, n_outputs, item_losses)
+                fits = self._fit_linear if self._is_linear() else self._fit_networks
+                answers, at_folds = fits(items, held_out, n_outputs, item_losses)
             base, output = self._diffuse()
             if self.label_directions_ is not None:
                 beside = partial(beside_labels, output, self._domain.points, self.label_directions_)
@@ -117,14 +121,13 @@ class BaseCOIN(Trained):
             joined: Joined = "given" if self._domain.bandwidth is None else "near"
             agreement = self._agreement(items) if self._graph_is_given else None
             found = f"{found}; {agreement}" if found and agreement else found
-            reads_edges = self._domain.of_edges is not None
-            found = f"{found}; the edges tell more than the columns" if reads_edges else found
-            base_name = f"{NETWORK} of the edges" if reads_edges else NETWORK
-            self.choice_ = Choice(base_name, Candidate(joined, self.layers_), found)
+            found = f"{found}; the edges tell more than the columns" if self._reads_edges else found
+            kinds = (LINEAR, LINEAR_OF_EDGES) if self.averaged_ else (NETWORK, f"{NETWORK} of the edges")
+            self.choice_ = Choice(kinds[self._reads_edges], Candidate(joined, self.layers_), found)
         else:
             finished, answers, at_folds = found.finished, found.answers, found.at_folds
             base, output = found.before, finished.answers.copy()
-            self.base_, self.readout_, self.networks_ = found.base, finished.read, []
+            self.base_, self.readout_, self.networks_, self.averaged_ = found.base, finished.read, [], []
             self.layers_, self.strength_ = found.chosen.layers, finished.strength
             self.diffusion_time_ = self.layers_ * self.strength_
             self.choice_ = Choice(self._base_in_words(), found.chosen, found.why, tuple(found.candidates))
@@ -174,6 +177,53 @@ class BaseCOIN(Trained):
         if diffuses and is_embedding(self._domain.points):
             return _EMBEDDING
         return f"{len(items.nodes):,} labels" if len(items.nodes) > _FEW else None
+
+    def _is_linear(self) -> bool:
+        """Whether linear bases are trained on the graph: for classes, where it was given and is not too large."""
+        automatic = isinstance(self.base, str) and self.base == "auto" and self._head == "softmax"
+        return automatic and self._domain.is_given and self._domain.graph.n_nodes <= MANY
+
+    def _fit_linear(
+        self, items: Items, held_out: NDArray[np.bool_], n_outputs: int, item_losses: ItemLosses
+    ) -> tuple[Array, Array | None]:
+        """Let held-out labels choose the diffusion and weigh linear bases, as :meth:`_fit_networks` does for networks.
+
+        Where too few labels can be held out, columns and their means over neighbours count alike; columns that have
+        nothing to do with the edges are passed over for these.
+        """
+        domain, disagree = self._domain, self._disagree(items)
+        operator = domain.graph.laplacian(torch.float32)
+        longest = self._longest_diffusion(items, n_outputs, domain.graph)
+        used = torch.as_tensor(np.concatenate([~held_out, np.ones((1, len(items.nodes)), bool)]) * items.weights)
+        penalties = [each for each in self._penalties(items, used.float()) if each is not None]
+        balance = ClassBalance.stacked(penalties) if penalties else None
+        diffusion_of = partial(self._diffusion, strength=float(longest.strength))
+        lesson = Lesson(
+            domain, operator, items, held_out, n_outputs, balance, item_losses, self.weight_decay, diffusion_of
+        )
+        edges = self._may_read_edges(items)
+        strangers = edges and not disagree and not domain.columns_follow_edges()
+        if held_out.sum() >= FEWEST_TO_CHOOSE:
+            layers = [longest.layers, *self._shorter(longest)]
+            found = lesson.choose(layers, edges=edges, strangers=strangers)
+        else:
+            alone = disagree and self.layers == "auto"
+            read = (
+                [lesson.reading(HOPS_OF_EDGES, of_edges=True)]
+                if strangers
+                else map(lesson.reading, HOPS[: 1 if alone else 2])
+            )
+            found = lesson.take(list(read), diffusion_of(0) if alone else longest)
+        self.averaged_, self.networks_, self.base_, self.readout_ = list(found.bases), [], None, None
+        self.layers_, self.strength_ = found.diffusion.layers, float(found.diffusion.strength)
+        self.diffusion_time_ = self.layers_ * self.strength_
+        if not self.layers_ and sum(each.share for each in found.bases if each.hops) < 0.5:
+            self._warn_of_neighbours(items)
+        without = found.outputs[:-1]
+        if not len(without) or without.numel() > MOST_KEPT:
+            return found.answers, None
+        with torch.no_grad():
+            return found.answers, torch.stack([found.diffusion(each, operator) for each in without]).double().numpy()
 
     def _base_in_words(self) -> str:
         return BLEND if isinstance(self.base, str) else type(self.base).__name__

@@ -8,6 +8,7 @@ from typing import Any, Literal
 Joined = Literal["none", "near", "given", "leaves", "answers", "mixed"]
 #: The bases in words.
 BLEND, NETWORK = "trees, linear models and a Gaussian process", "residual network"
+LINEAR, LINEAR_OF_EDGES = "linear models of the columns and of neighbours' means", "linear models of the edges"
 _WHERE: dict[Joined, str] = {
     "none": "no graph",
     "near": "nearest neighbours",

@@ -279,14 +279,34 @@ class Domain:
         apart = found.row != found.col
         return sp.csr_array((found.data[apart], (found.row[apart], found.col[apart])), shape=found.shape)
 
-    def reading_edges(self, width: int) -> Domain | None:
-        """The same, with a network that reads which nodes a node is joined to; None where that says nothing new."""
-        if self.degree is None or self.bandwidth is not None or self.links:
-            return None
-        edges = self.edges()
-        if not edges.nnz or self._are_columns(edges):
-            return None
-        return replace(self, of_edges=FeatureMap.fit(edges, scaling="none", width=width))
+    @property
+    def walk(self) -> sp.csr_array:
+        """The mean over a node and its neighbours in a given graph, whose rows add up to one."""
+        assert self.degree is not None
+        root = np.sqrt(self.degree)
+        return sp.csr_array(sp.diags_array(1 / root) @ self.graph.weights @ sp.diags_array(root))
+
+    def walk_of(self, n_rows: int, adjacency: Any) -> sp.csr_array:
+        """The same of new rows, towards the nodes; what is missing to one is a row's own share."""
+        if adjacency is None:
+            return sp.csr_array((n_rows, self.graph.n_nodes))
+        edges = sp.csr_array(adjacency, dtype=np.float64)
+        return sp.csr_array(sp.diags_array(1 / (np.asarray(edges.sum(axis=1)).ravel() + 1.0)) @ edges)
+
+    @property
+    def is_given(self) -> bool:
+        """Whether the graph is just one that was given, with edges that new rows may have too."""
+        return self.degree is not None and self.bandwidth is None and not self.links
+
+    @property
+    def edges_are_new(self) -> bool:
+        """Whether the edges of a given graph say anything that is not in the columns already."""
+        edges = self.edges() if self.is_given else None
+        return edges is not None and edges.nnz > 0 and not self._are_columns(edges)
+
+    def reading_edges(self, width: int) -> Domain:
+        """The same, with a network that reads which nodes a node is joined to."""
+        return replace(self, of_edges=FeatureMap.fit(self.edges(), scaling="none", width=width))
 
     def _are_columns(self, edges: sp.csr_array) -> bool:
         """Whether the columns are the edges already."""

@@ -119,6 +119,7 @@ class Reading(Answers, Saveable):
     def _state(self) -> dict[str, Any]:
         fitted = self._fitted()
         fitted["models_"] = [network.to_dict() for network in fitted.pop("networks_")]
+        fitted["averaged_"] = [vars(each) for each in self.averaged_]
         fitted["_domain"] = self._domain.to_dict()
         fitted["record_"] = vars(self.record_)
         fitted["encoder_"] = None if self.encoder_ is None else self.encoder_.to_state()

@@ -116,6 +116,22 @@ def _base(depth: int = 0) -> Check:
     return check
 
 
+def _averaged(value: Any, name: str, sizes: Sizes) -> None:
+    """A linear map of columns, or of edges, that are averaged over neighbours."""
+    columns = "nodes" if isinstance(value, dict) and value.get("of_edges") is True else "columns"
+    record(
+        {
+            "weight": array("f8", columns, "outputs"),
+            "bias": array("f8", "outputs"),
+            "centre": array("f8", columns),
+            "unit": number(1e-300),
+            "hops": whole(0, 100),
+            "of_edges": flag,
+            "share": number(0, 1),
+        }
+    )(value, name, sizes)
+
+
 def _domain(value: Any, name: str, sizes: Sizes) -> None:
     """Nodes, features and graph; sets the sizes that bases depend on."""
     from condiff.estimators.domain import MOST_COLUMNS
@@ -301,6 +317,7 @@ def _coin(classifies: bool) -> Check:
         },
         {
             "feature_names_in_": names("features in"),
+            "averaged_": each(_averaged, _MOST_NETWORKS),
             "label_directions_": maybe(array("f8", "outputs", "columns")),
             "label_spread_": maybe(array("f8", "nodes", "outputs")),
             **(
@@ -322,8 +339,11 @@ def _coin(classifies: bool) -> Check:
             raise Mismatch("record_ has no answers")
         check_reach(value["layers_"], value["strength_"], value["_domain"]["weights"])
         networks, based, read = (value[part] for part in ("models_", "base_", "readout_"))
-        if (based is None) != (read is None) or (based is None) != bool(networks):
-            raise Mismatch("base_, readout_ and models_ do not go together")
+        averaged = value.get("averaged_", [])
+        if (based is None) != (read is None) or [based is not None, bool(networks), bool(averaged)].count(True) != 1:
+            raise Mismatch("base_, readout_, models_ and averaged_ do not go together")
+        if averaged and (value["_domain"]["degree"] is None or value["_domain"]["bandwidth"] is not None):
+            raise Mismatch("averaged_ goes with a graph that was given")
         if networks and sizes["units"] < sizes["inputs"]:
             raise Mismatch(f"models_ have {sizes['units']} units for {sizes['inputs']} inputs")
         if value["encoder_"] is None and value["n_features_in_"] != sizes["columns"]:

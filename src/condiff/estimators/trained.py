@@ -39,10 +39,11 @@ ItemLosses = Callable[[Array, NDArray[np.int64]], Array]
 _UNLIMITED_LAYERS = 10
 # What is tried where labels can be held out: shares of the longest diffusion, and total times on a graph that was
 # given, for links of any kind may mix classes soon, and how soon only labels can say. 0 is the network alone.
-SHORTER, GIVEN_TIMES = (0.25, 0.0), (8.0, 4.0, 2.0, 0.0)
+SHORTER, GIVEN_TIMES = (0.25, 0.0), (8.0, 4.0, 2.0, 1.0, 0.0)
 # Shares of the longest diffusion that are compared anew where networks have learned on merged points and answer at all.
 OF_ALL = (0.25, 0.5, 1.0)
-_FEWEST_TO_CHOOSE = 20
+#: Labels that must be held out to choose by them.
+FEWEST_TO_CHOOSE = 20
 # Standard errors by which a shorter diffusion must be better, or edges than columns: few labels are noisy judges.
 _CLEARLY = 1.0
 # Numbers that are kept of what was answered without each fold.
@@ -157,8 +158,9 @@ class Trained(Reading):
             answers = read(every[fold, item], fold, items.nodes[item])
             return _Attempt(domain, diffusion, networks, answers, item_losses(answers, item))
 
-        chooses, disagree = len(item) >= _FEWEST_TO_CHOOSE, self._disagree(items)
-        columns, edges = self._domain, self._reading_edges(items)
+        chooses, disagree = len(item) >= FEWEST_TO_CHOOSE, self._disagree(items)
+        columns = self._domain
+        edges = columns.reading_edges(self.width) if self._may_read_edges(items) else None
         strangers = edges is not None and not disagree and not columns.columns_follow_edges()
         if edges is not None and strangers and not chooses:
             columns = edges
@@ -182,13 +184,8 @@ class Trained(Reading):
             # No label could be held out to ask, but the labelled edges answer.
             chosen = self._diffusion(0, float(longest.strength))
         networks, _ = train(chosen, used=np.ones((self.n_inits, len(items.nodes)), bool))
-        if self.layers == "auto" and self._graph_is_given and not chosen.layers and self._domain.of_edges is None:
-            warnings.warn(
-                f"neighbours of the given graph tell less than the columns do ({self._agreement(items)}): the base "
-                "answers alone, and nothing is diffused",
-                HomophilyWarning,
-                stacklevel=6,
-            )
+        if not chosen.layers and self._domain.of_edges is None:
+            self._warn_of_neighbours(items)
         at_folds: Array | None = None
         if lesson.points is not None:
             carried, at = chosen.layers, items.nodes[item]
@@ -216,9 +213,19 @@ class Trained(Reading):
                 outputs[:] = read(outputs, np.full(len(outputs), each), np.arange(len(outputs)))
         self.layers_, self.strength_ = chosen.layers, float(chosen.strength)
         self.diffusion_time_ = self.layers_ * self.strength_
-        self.base_, self.readout_ = None, None
+        self.base_, self.readout_, self.averaged_ = None, None, []
         self.networks_ = [Network.of(each.convection, classifies=self.classifies) for each in networks]
         return answers, at_folds
+
+    def _warn_of_neighbours(self, items: Items) -> None:
+        """Say that a given graph was of no use, where that was found and not asked for."""
+        if self.layers == "auto" and self._graph_is_given:
+            warnings.warn(
+                f"neighbours of the given graph tell less than the columns do ({self._agreement(items)}): the base "
+                "answers alone, and nothing is diffused",
+                HomophilyWarning,
+                stacklevel=7,
+            )
 
     def _with_labels(
         self, items: Items, held_out: NDArray[np.bool_], n_outputs: int
@@ -238,13 +245,12 @@ class Trained(Reading):
 
         return read
 
-    def _reading_edges(self, items: Items) -> Domain | None:
-        """The domain with a network that reads the edges of a given graph, where that may be better than columns."""
+    def _may_read_edges(self, items: Items) -> bool:
+        """Whether the edges of a given graph may be read in the place of its columns."""
         automatic = isinstance(self.base, str) and self.base == "auto" and self._graph_is_given
         # Edges of parts that have no label are like none that was learned.
-        if not automatic or 2 * self._domain.graph.reached_from(items.nodes).sum() < self._domain.graph.n_nodes:
-            return None
-        return self._domain.reading_edges(self.width)
+        reached = self._domain.graph.reached_from(items.nodes).sum()
+        return automatic and 2 * int(reached) >= self._domain.graph.n_nodes and self._domain.edges_are_new
 
     def _lesson(self, items: Items) -> _Lesson:
         """What networks learn on.
