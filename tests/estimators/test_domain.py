@@ -324,5 +324,5 @@ def test_columns_follow_edges_where_neighbours_are_alike_or_unlike() -> None:
     known = domain(noise)
     np.testing.assert_allclose(known.edges().toarray(), adjacency, atol=1e-12)
     reading = known.reading_edges(8)
-    assert reading is not None and reading.read(reading.points)[0].shape == (200, 200)
-    assert domain(adjacency).reading_edges(8) is None  # nothing new
+    assert known.edges_are_new and reading.read(reading.points)[0].shape == (200, 200)
+    assert not domain(adjacency).edges_are_new

@@ -40,6 +40,10 @@ _RATE, _EPOCHS = 0.3, 40
 _TRUST = 0.1
 # Shares below this are left out.
 _LEAST = 0.01
+# No class is taken to be rarer than this among the labels.
+_RARE = 1e-6
+# A sum this small beside its terms is none.
+_ROUNDING = 1e-5
 # A denser matrix of columns is multiplied faster as such.
 _SPARSE = 0.2
 # Standard errors by which edges must be better than columns, or columns than edges that have nothing to do with them.
@@ -124,12 +128,14 @@ class Reading:
 
 
 class _Linear(Networks):
-    """Linear maps of one reading side by side, whose gradients are written out."""
+    """Linear maps of one reading side by side, whose gradients are written out; weights begin at zero.
 
-    def __init__(self, reading: Reading, number: int, n_outputs: int, settings: Training) -> None:
-        self.reading = reading
-        self.weight = torch.zeros(len(reading.centre), number * n_outputs)
-        self.bias = torch.zeros(number, n_outputs)
+    ``bias``, (networks, outputs), begins where it is.
+    """
+
+    def __init__(self, reading: Reading, bias: Tensor, settings: Training) -> None:
+        self.reading, self.bias = reading, bias.clone()
+        self.weight = torch.zeros(len(reading.centre), bias.numel())
         self.optimiser = Optimiser([self.weight, self.bias], settings)
 
     def outputs(self) -> Tensor:
@@ -141,7 +147,9 @@ class _Linear(Networks):
         by_u = gradient.movedim(0, 1)
         by_values = self.u * (by_u - (self.u * by_u).sum(-1, keepdim=True))
         self.weight.grad = torch.from_numpy(self.reading.adjoint(by_values.flatten(1).numpy()))
-        self.bias.grad = by_values.sum(0)
+        by_bias = by_values.sum(0)
+        # A step of Adam is as long whatever the gradient, and that of a bias which fits already is only rounding.
+        self.bias.grad = by_bias.where(by_bias.abs() > _ROUNDING * by_values.abs().sum(0), 0.0)
 
     def give_back(self) -> None:
         """Nothing: they are their own."""
@@ -222,6 +230,12 @@ class Lesson:
         nodes, codes = (torch.as_tensor(each) for each in (self.items.nodes, self.items.targets))
         return Targets(nodes, codes, weight / weight.sum(1, keepdim=True), len(nodes))
 
+    @cached_property
+    def bias(self) -> Tensor:
+        """Where the networks' biases begin: the logarithms of the classes' shares of the labels that each sees."""
+        members = torch.nn.functional.one_hot(self.targets.target, self.n_outputs).float()
+        return torch.log((self.targets.weight @ members).clamp_min(_RARE))
+
     def reading(self, hops: int, *, of_edges: bool = False) -> Reading:
         """What a base may read."""
         points = None if of_edges else self.domain.points
@@ -263,7 +277,7 @@ class Lesson:
         """
         tried = [self.diffusion_of(each) for each in layers]
         losses = [self._mixture(self._fits(readings, each), each).losses for each in tried]
-        chosen = self.diffusion_of(round(float(_shares(losses) @ layers)))
+        chosen = self.diffusion_of(round(float(_shares(losses, 1.0) @ layers)))
         fits = [fit for factor in (1.0, *DECAYS) for fit in self._fits(readings, chosen, factor)]
         return self._mixture(fits, chosen)
 
@@ -274,7 +288,7 @@ class Lesson:
         return [self._fit(reading, readout, settings) for reading in readings]
 
     def _fit(self, reading: Reading, readout: Readout, settings: Training) -> _Fit:
-        networks = _Linear(reading, len(self.targets.weight), self.n_outputs, settings)
+        networks = _Linear(reading, self.bias, settings)
         descend(networks, readout, self.targets, "softmax", settings, balance=self.balance)
         outputs = networks.outputs()
         own = networks.weight.view(-1, *networks.bias.shape)[:, -1].double().numpy()
@@ -299,7 +313,7 @@ class Lesson:
         return answers, self.item_losses(answers, item) if len(item) else np.zeros(0)
 
     def _mixture(self, fits: Sequence[_Fit], diffusion: Diffusion) -> Mixture:
-        shares = _shares([each.losses for each in fits])
+        shares = _shares([each.losses for each in fits], _TRUST)
         kept = [(each, float(share)) for each, share in zip(fits, shares, strict=True) if share >= _LEAST]
         total = sum(share for _, share in kept)
         outputs = torch.stack([share / total * each.outputs for each, share in kept]).sum(0)
@@ -307,8 +321,11 @@ class Lesson:
         return Mixture(bases, outputs, diffusion, *self._held_out(outputs, self._readout(diffusion)))
 
 
-def _shares(losses: Sequence[Array]) -> Array:
-    """How much each of several counts: with equal trust before, Bayes' rule has the likelihood of held-out labels."""
-    likely = np.array([-_TRUST * each.sum() for each in losses])
+def _shares(losses: Sequence[Array], trust: float) -> Array:
+    """How much each of several counts: with equal trust before, Bayes' rule has the likelihood of held-out labels.
+
+    ``trust`` is the power of that: as how much of a label a held-out one counts.
+    """
+    likely = np.array([-trust * each.sum() for each in losses])
     found = np.exp(likely - likely.max())
     return np.asarray(found / found.sum())

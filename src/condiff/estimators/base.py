@@ -121,9 +121,10 @@ class BaseCOIN(Trained):
             joined: Joined = "given" if self._domain.bandwidth is None else "near"
             agreement = self._agreement(items) if self._graph_is_given else None
             found = f"{found}; {agreement}" if found and agreement else found
-            found = f"{found}; the edges tell more than the columns" if self._reads_edges else found
+            of_edges = self._reads_edges and sum(each.share for each in self.averaged_ if not each.of_edges) < 0.5
+            found = f"{found}; the edges tell more than the columns" if of_edges else found
             kinds = (LINEAR, LINEAR_OF_EDGES) if self.averaged_ else (NETWORK, f"{NETWORK} of the edges")
-            self.choice_ = Choice(kinds[self._reads_edges], Candidate(joined, self.layers_), found)
+            self.choice_ = Choice(kinds[of_edges], Candidate(joined, self.layers_), found)
         else:
             finished, answers, at_folds = found.finished, found.answers, found.at_folds
             base, output = found.before, finished.answers.copy()
