@@ -32,6 +32,8 @@ from condiff.training.readout import LARGEST_ROWS, Products, Readout, Rows, diff
 Array = NDArray[np.float64]
 #: How often columns are averaged over neighbours before they are read, and edges.
 HOPS, HOPS_OF_EDGES = (0, 2), 2
+#: Total times of the diffusion that are compared with the longest.
+TIMES = (8.0, 4.0, 2.0, 1.0, 0.0)
 #: Weight decays that are compared with the one asked for, as multiples of it.
 DECAYS = (0.1, 10.0)
 # Weights begin at zero and the problem is nearly convex: large steps soon arrive.

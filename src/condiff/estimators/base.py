@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from condiff.bases.classical import Inputs, Labelled
 from condiff.diffusion import SOLVERS, Certificate, certify
 from condiff.errors import InvalidInputError, StepSizeWarning, UnlabelledComponentWarning
-from condiff.estimators.averaged import HOPS, HOPS_OF_EDGES, Lesson
+from condiff.estimators.averaged import HOPS, HOPS_OF_EDGES, TIMES, Lesson
 from condiff.estimators.blended import STEPS, Diffused, decide, fit_any, fit_blend, fit_for_rehearsal
 from condiff.estimators.choice import BLEND, LINEAR, LINEAR_OF_EDGES, NETWORK, Candidate, Choice, Joined
 from condiff.estimators.domain import MANY
@@ -205,7 +205,7 @@ class BaseCOIN(Trained):
         edges = self._may_read_edges(items)
         strangers = edges and not disagree and not domain.columns_follow_edges()
         if held_out.sum() >= FEWEST_TO_CHOOSE:
-            layers = [longest.layers, *self._shorter(longest)]
+            layers = [longest.layers, *self._shorter(longest, TIMES)]
             found = lesson.choose(layers, edges=edges, strangers=strangers)
         else:
             alone = disagree and self.layers == "auto"

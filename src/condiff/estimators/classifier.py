@@ -60,11 +60,12 @@ class COINClassifier(ClassAnswers, ClassifierMixin, BaseCOIN):  # type: ignore[m
     base : {"auto", "residual", "blend"} or a scikit-learn classifier, default="auto"
         What is diffused. ``"residual"``: the paper's network, trained through the diffusion. ``"blend"``: trees, linear
         models and a Gaussian process, fitted on the labels alone, for ordinary tables; a rehearsal on the unlabelled
-        points decides whether, how far and over which graph to diffuse. Any classifier likewise. ``"auto"`` takes the
-        network for given graphs, sparse columns and embeddings, and the blend for others, unless these are redundant,
-        as pixels are, and the network wins a contest; ``choice_`` says what was decided, and why. On a given graph the
-        network may read the edges in the place of the columns, where held-out labels gain by it. In embeddings (rows of
-        one length) answers are also weighed by how near a row is to the labelled ones of each class.
+        points decides whether, how far and over which graph to diffuse. Any classifier likewise. ``"auto"`` takes, for
+        given graphs of up to 20,000 nodes, linear models of the columns, of their means over neighbours and of the
+        edges, trained through the diffusion too and weighed by held-out labels; the network for larger graphs, sparse
+        columns and embeddings; and the blend for others, unless these are redundant, as pixels are, and the network
+        wins a contest. ``choice_`` says what was decided, and why. In embeddings (rows of one length) answers are also
+        weighed by how near a row is to the labelled ones of each class.
     graph : {"auto", "knn", "leaves", "answers", "precomputed"}, dict or callable, default="auto"
         What joins points. ``"knn"``: nearest neighbours. ``"leaves"``: leaves shared in trees that were grown on the
         labels. ``"answers"``: neighbours in what the base says. ``"precomputed"``: the symmetric ``adjacency`` given
@@ -84,7 +85,7 @@ class COINClassifier(ClassAnswers, ClassifierMixin, BaseCOIN):  # type: ignore[m
     layers : int or "auto", default="auto"
         Diffusion layers. By default as many as leave ``sqrt(classes * labelled points)`` degrees of freedom on the
         graph (four times that on a given graph; see :func:`condiff.diffusion_time`), or fewer where held-out labels
-        say so: on a given graph total times of 8, 4, 2 and 0 are compared with it.
+        say so: on a given graph total times of 8, 4, 2, 1 and 0 are compared with it.
     strength : float or "auto", default="auto"
         Diffusion strength of one layer; by default within the graph's positivity limit.
     solver : {"euler", "power", "exact", "chebyshev", "implicit"}, default="euler"
@@ -161,7 +162,9 @@ class COINClassifier(ClassAnswers, ClassifierMixin, BaseCOIN):  # type: ignore[m
     graph_, certificate_ : Graph, Certificate
         The normalised graph and its step-size limits.
     models_ : list of COIN
-        The fitted networks.
+        The fitted networks; empty for other bases.
+    averaged_ : list of Averaged
+        The linear models of a given graph, with the share of each.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 

@@ -39,7 +39,7 @@ ItemLosses = Callable[[Array, NDArray[np.int64]], Array]
 _UNLIMITED_LAYERS = 10
 # What is tried where labels can be held out: shares of the longest diffusion, and total times on a graph that was
 # given, for links of any kind may mix classes soon, and how soon only labels can say. 0 is the network alone.
-SHORTER, GIVEN_TIMES = (0.25, 0.0), (8.0, 4.0, 2.0, 1.0, 0.0)
+SHORTER, GIVEN_TIMES = (0.25, 0.0), (8.0, 4.0, 2.0, 0.0)
 # Shares of the longest diffusion that are compared anew where networks have learned on merged points and answer at all.
 OF_ALL = (0.25, 0.5, 1.0)
 #: Labels that must be held out to choose by them.
@@ -121,12 +121,12 @@ class Trained(Reading):
         layers = max(1, math.ceil(time / step - 1e-9))
         return self._diffusion(layers, time / layers or limit)
 
-    def _shorter(self, longest: Diffusion) -> list[int]:
+    def _shorter(self, longest: Diffusion, given_times: Sequence[float] = GIVEN_TIMES) -> list[int]:
         """Numbers of layers below the longest that held-out labels may choose."""
         if self.layers != "auto":
             return []
         step = float(longest.strength)
-        times = GIVEN_TIMES if self._graph_is_given else [share * longest.layers * step for share in SHORTER]
+        times = given_times if self._graph_is_given else [share * longest.layers * step for share in SHORTER]
         return [layers for layers in (round(time / step) for time in times) if layers < longest.layers]
 
     def _diffusion(self, layers: int, strength: float) -> Diffusion:
