@@ -15,7 +15,7 @@ from torch import nn
 
 from condiff import COIN, COINClassifier, Diffusion, Graph, load
 from condiff.errors import ChanceWarning
-from condiff.estimators.averaged import _EPOCHS, _RATE, Lesson, Reading, _Linear
+from condiff.estimators.averaged import _EPOCHS, _RATE, GivenGraph, Reading, _Linear
 from condiff.estimators.domain import Domain
 from condiff.estimators.inputs import Items, Nodes, fingerprints
 from condiff.training import Problem, Training, fit
@@ -33,7 +33,7 @@ def communities(
     return X, sp.csr_array((edges | edges.T).astype(float)), truth
 
 
-def lesson(X: np.ndarray, adjacency: sp.csr_array, truth: np.ndarray, labelled: np.ndarray) -> Lesson:
+def given_graph(X: np.ndarray, adjacency: sp.csr_array, truth: np.ndarray, labelled: np.ndarray) -> GivenGraph:
     points = X.astype(float)
     nodes = Nodes(points, np.arange(len(X)), fingerprints(points))
     domain = Domain.of_graph(nodes, adjacency, scaling="auto", width=64, purpose="a test", extensible=True)
@@ -44,7 +44,7 @@ def lesson(X: np.ndarray, adjacency: sp.csr_array, truth: np.ndarray, labelled: 
         return -np.log(answers[np.arange(len(item)), items.targets[item]])
 
     operator = domain.graph.laplacian(torch.float32)
-    return Lesson(domain, operator, items, held_out, 3, None, losses, 5e-4, lambda layers: Diffusion(layers, 0.3))
+    return GivenGraph(domain, operator, items, held_out, 3, None, losses, 5e-4, lambda layers: Diffusion(layers, 0.3))
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
@@ -82,7 +82,7 @@ def test_written_gradients_are_those_of_autograd() -> None:
 def test_a_fit_is_that_of_the_reference_engine() -> None:
     X, adjacency, truth = communities()
     labelled = np.flatnonzero(hide(truth, 8) >= 0)[:-1]
-    own = lesson(X, adjacency, truth, labelled)
+    own = given_graph(X, adjacency, truth, labelled)
     # The labels' shares would fit already, and the reference would follow the rounding of a gradient that is zero.
     vars(own)["bias"] = torch.zeros(4, 3)
     reading = own.reading(2)

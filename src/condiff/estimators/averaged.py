@@ -48,7 +48,7 @@ _RARE = 1e-6
 _ROUNDING = 1e-5
 # A denser matrix of columns is multiplied faster as such.
 _SPARSE = 0.2
-# Standard errors by which edges must be better than columns, or columns than edges that have nothing to do with them.
+# Standard errors by which edges must be better than columns.
 _CLEARLY = 3.0
 
 
@@ -194,7 +194,7 @@ class Mixture:
 
 
 @dataclass(frozen=True, eq=False)
-class Lesson:
+class GivenGraph:
     """What bases learn from: a graph, its nodes' columns, and labels of which each fold holds some out.
 
     Attributes
@@ -253,20 +253,19 @@ class Lesson:
         edges
             Whether edges may be read.
         strangers
-            Whether the columns have nothing to do with the edges: these are then read unless columns are better.
+            Whether the columns have nothing to do with the edges, which are then read beside them from the start.
         """
-        columns, own = (
-            [self.reading(hops) for hops in HOPS],
-            self.reading(HOPS_OF_EDGES, of_edges=True) if edges else None,
-        )
-        if own is not None and strangers:
+        columns = [self.reading(hops) for hops in HOPS]
+        if not edges:
+            return self._chosen(columns, layers)
+        own = self.reading(HOPS_OF_EDGES, of_edges=True)
+        if strangers:
             return self._chosen([*columns, own], layers)
         found = self._chosen(columns, layers)
-        if own is None:
-            return found
-        others = self._chosen([own], layers)
+        others = self._mixture(self._fits([own], found.diffusion), found.diffusion)
         gains = found.losses - others.losses
-        return others if float(gains.mean()) > _CLEARLY * float(gains.std()) / math.sqrt(len(gains)) else found
+        clear = float(gains.mean()) > _CLEARLY * float(gains.std()) / math.sqrt(len(gains))
+        return self._chosen([own], layers) if clear else found
 
     def take(self, readings: Sequence[Reading], diffusion: Diffusion) -> Mixture:
         """Fit without asking held-out labels: equal shares of what is read."""

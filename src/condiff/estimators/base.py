@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from condiff.bases.classical import Inputs, Labelled
 from condiff.diffusion import SOLVERS, Certificate, certify
 from condiff.errors import InvalidInputError, StepSizeWarning, UnlabelledComponentWarning
-from condiff.estimators.averaged import HOPS, HOPS_OF_EDGES, TIMES, Lesson
+from condiff.estimators.averaged import HOPS, HOPS_OF_EDGES, TIMES, GivenGraph
 from condiff.estimators.blended import STEPS, Diffused, decide, fit_any, fit_blend, fit_for_rehearsal
 from condiff.estimators.choice import BLEND, LINEAR, LINEAR_OF_EDGES, NETWORK, Candidate, Choice, Joined
 from condiff.estimators.domain import MANY
@@ -199,22 +199,20 @@ class BaseCOIN(Trained):
         penalties = [each for each in self._penalties(items, used.float()) if each is not None]
         balance = ClassBalance.stacked(penalties) if penalties else None
         diffusion_of = partial(self._diffusion, strength=float(longest.strength))
-        lesson = Lesson(
+        graph = GivenGraph(
             domain, operator, items, held_out, n_outputs, balance, item_losses, self.weight_decay, diffusion_of
         )
         edges = self._may_read_edges(items)
         strangers = edges and not disagree and not domain.columns_follow_edges()
         if held_out.sum() >= FEWEST_TO_CHOOSE:
             layers = [longest.layers, *self._shorter(longest, TIMES)]
-            found = lesson.choose(layers, edges=edges, strangers=strangers)
+            found = graph.choose(layers, edges=edges, strangers=strangers)
+        elif strangers:
+            found = graph.take([graph.reading(HOPS_OF_EDGES, of_edges=True)], longest)
+        elif disagree and self.layers == "auto":
+            found = graph.take([graph.reading(0)], diffusion_of(0))
         else:
-            alone = disagree and self.layers == "auto"
-            read = (
-                [lesson.reading(HOPS_OF_EDGES, of_edges=True)]
-                if strangers
-                else map(lesson.reading, HOPS[: 1 if alone else 2])
-            )
-            found = lesson.take(list(read), diffusion_of(0) if alone else longest)
+            found = graph.take([graph.reading(hops) for hops in HOPS], longest)
         self.averaged_, self.networks_, self.base_, self.readout_ = list(found.bases), [], None, None
         self.layers_, self.strength_ = found.diffusion.layers, float(found.diffusion.strength)
         self.diffusion_time_ = self.layers_ * self.strength_
