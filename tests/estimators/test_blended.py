@@ -84,7 +84,12 @@ def test_known_sizes_are_kept(layers: int) -> None:
 
 @pytest.mark.parametrize(
     ("prior", "message"),
-    [({0: 1}, "lacks the class 1"), ({0: 1, 1: 1, 2: 1}, "names 2"), ({0: 1, 1: -1}, "positive and finite")],
+    [
+        ({0: 1}, "lacks the class 1"),
+        ({0: 1, 1: 1, 2: 1}, "names 2"),
+        ({0: 1, 1: -1}, "positive and finite"),
+        ({0: 1, 1: "half"}, "not half for 1"),
+    ],
 )
 def test_wrong_sizes_are_refused(prior: dict[int, float], message: str) -> None:
     X, y = make_moons(40, random_state=0)
