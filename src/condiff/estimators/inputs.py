@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -352,7 +353,7 @@ def known_shares(class_prior: Any, classes: NDArray[Any]) -> NDArray[np.float64]
         raise InvalidInputError(f"class_prior names {unknown[0]!r}, which is not among the labels")
     for label in named:
         size = class_prior[label]
-        if not isinstance(size, Real) or not np.isfinite(size) or size <= 0:
+        if not isinstance(size, Real) or not 0 < float(size) < math.inf:
             raise InvalidInputError(
                 f"class_prior must be positive and finite for every class, not {size!s} for {label!r}"
             )
