@@ -166,8 +166,9 @@ class Contest:
         relative to their sum, from -1 to 1.
     of_many
         Whether there are many points beside those of the contest. With a few labels for all of them, what a base says
-        may be what these labels happen to be: one that finds less of its own answers again than the network of its own
-        then has no veto for being the better one at finding them.
+        may be what these labels happen to be. Where the other one finds less of its own answers again than the network
+        of its own, the network then only must not be behind: taken wrongly it is some points worse, but where there
+        are clusters the other base misses whole ones.
     """
 
     network: float
@@ -180,8 +181,10 @@ class Contest:
     @property
     def won(self) -> bool:
         """Whether the network should be the base."""
-        vetoed = self.lead_away <= -_BEHIND and not (self.of_many and self.other_own < self.network)
-        return self.lead + self.lead_away > _AHEAD and not vetoed
+        over_both = self.lead + self.lead_away
+        if self.of_many and self.other_own < self.network:
+            return over_both > 0
+        return over_both > _AHEAD and self.lead_away > -_BEHIND
 
     def __str__(self) -> str:
         return f"from other labels it finds {self.network:.0%} of its answers again, and {BLEND} {self.other:.0%}"
