@@ -290,10 +290,10 @@ def test_settings_are_handed_on(condiff: Run, flowers: Path, monkeypatch: pytest
 
     monkeypatch.setattr("condiff.estimators.COINClassifier", Estimator)
     with pytest.raises(Seen) as seen:
-        options = ["--base", "forest", "--graph", "learned", "--prior", "setosa=0.2,versicolor=0.8"]
+        options = ["--base", "forest", "--graph", "learned", "--prior", "setosa=0.2,versicolor=0.3,virginica=0.5"]
         condiff("fit", flowers, "--target", "species", "--out", flowers.with_name("m"), *options)
     assert seen.value.args == (
-        {"random_state": 0, "base": "forest", "graph": "learned", "class_prior": {0: 0.2, 1: 0.8}},
+        {"random_state": 0, "base": "forest", "graph": "learned", "class_prior": {0: 0.2, 1: 0.3, 2: 0.5}},
     )
 
 
