@@ -290,10 +290,10 @@ def test_settings_are_handed_on(condiff: Run, flowers: Path, monkeypatch: pytest
 
     monkeypatch.setattr("condiff.estimators.COINClassifier", Estimator)
     with pytest.raises(Seen) as seen:
-        options = ["--base", "forest", "--graph", "learned", "--prior", "setosa=0.2,versicolor=0.8"]
+        options = ["--base", "forest", "--graph", "learned", "--prior", "setosa=0.2,versicolor=0.3,virginica=0.5"]
         condiff("fit", flowers, "--target", "species", "--out", flowers.with_name("m"), *options)
     assert seen.value.args == (
-        {"random_state": 0, "base": "forest", "graph": "learned", "class_prior": {0: 0.2, 1: 0.8}},
+        {"random_state": 0, "base": "forest", "graph": "learned", "class_prior": {0: 0.2, 1: 0.3, 2: 0.5}},
     )
 
 
@@ -304,7 +304,7 @@ def test_settings_are_handed_on(condiff: Run, flowers: Path, monkeypatch: pytest
         (["--class-weight", "setosa=-1"], ["'setosa=-1' is not CLASS=NUMBER"]),
         (["--class-weight", "rose=1"], ["there is no class 'rose': the classes are 'setosa'"]),
         (["--prior", "even"], ["--prior must be labels or uniform or"]),
-        (["--prior", "setosa=1"], ["class_prior lacks the class"]),
+        (["--prior", "setosa=1"], ["--prior lacks the class 'versicolor'"]),
         (["--graph", "spaghetti"], ["--graph must be answers, auto, knn, leaves or precomputed, not 'spaghetti'"]),
         (["--base", "spaghetti"], ["--base must be ", "residual, not 'spaghetti'"]),
         (["--id", "name"], ["no column 'name'"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,12 @@ def test_known_sizes_are_kept(layers: int) -> None:
 
 @pytest.mark.parametrize(
     ("prior", "message"),
-    [({0: 1}, "lacks the class 1"), ({0: 1, 1: 1, 2: 1}, "names 2"), ({0: 1, 1: -1}, "positive and finite")],
+    [
+        ({0: 1}, "lacks the class 1"),
+        ({0: 1, 1: 1, 2: 1}, "names 2"),
+        ({0: 1, 1: -1}, "positive and finite"),
+        ({0: 1, 1: "half"}, "not half for 1"),
+    ],
 )
 def test_wrong_sizes_are_refused(prior: dict[int, float], message: str) -> None:
     X, y = make_moons(40, random_state=0)
@@ -286,8 +292,10 @@ def test_unit_vectors_are_an_embedding_and_rows_of_categories_are_none() -> None
     assert not is_embedding(categories)
 
 
-def test_a_base_that_finds_little_of_its_own_answers_again_has_no_veto_among_many_points() -> None:
-    assert not Contest(0.9, 0.4, lead=0.6, lead_away=-0.06).won
-    assert Contest(0.9, 0.4, lead=0.6, lead_away=-0.06, of_many=True).won
-    assert not Contest(0.9, 0.8, lead=0.3, lead_away=-0.1, of_many=True).won
-    assert not Contest(0.9, 0.8, lead=0.1, lead_away=0.0, of_many=True).won
+def test_among_many_points_a_base_that_knows_less_what_it_says_than_the_network_must_be_ahead() -> None:
+    behind = Contest(0.9, 0.4, other_own=0.6, lead=0.6, lead_away=-0.2)
+    assert not behind.won
+    assert replace(behind, of_many=True).won
+    assert not replace(behind, of_many=True, other_own=0.9).won  # it finds its own answers as well as the network does
+    assert replace(behind, of_many=True, lead=0.21).won
+    assert not replace(behind, of_many=True, lead=0.2).won

@@ -34,9 +34,13 @@ def test_the_least_energy_of_several_beginnings_is_taken(clusters: tuple[Graph, 
     assert energy(operator, found, 3) <= energy(operator, truth, 3) < energy(operator, wrong, 3)
 
 
-def test_what_is_cut_decides_and_not_how_far_heat_gets(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Two strips side by side, ten wide and sixty long, weakly joined along their length: to part them cuts 6, to part
-    # the two halves of their length cuts 20, but heat takes longer to get from one half to the other.
+@pytest.fixture(scope="module")
+def strips() -> tuple[Graph, np.ndarray, np.ndarray]:
+    """Two strips side by side, ten wide and sixty long, weakly joined along their length: the graph, and two halvings.
+
+    To part the strips cuts 6, to part the two halves of their length cuts 20, but heat takes longer to get from one
+    half to the other.
+    """
     length, width = 60, 20
     along = sp.diags_array([1.0, 1.0], offsets=[1, -1], shape=(length, length))
     steps = np.ones(width - 1)
@@ -44,14 +48,33 @@ def test_what_is_cut_decides_and_not_how_far_heat_gets(monkeypatch: pytest.Monke
     across = sp.diags_array([steps, steps], offsets=[1, -1])
     weights = sp.kron(along, sp.eye_array(width)) + sp.kron(sp.eye_array(length), across)
     graph = Graph.of(sp.csr_array(weights)).normalised()
-    strips = np.tile(np.repeat([0, 1], width // 2), length)
-    halves = np.repeat([0, 1], length * width // 2)
-    free = np.ones(length * width, bool)
+    return graph, np.tile(np.repeat([0, 1], width // 2), length), np.repeat([0, 1], length * width // 2)
+
+
+def test_what_is_cut_decides_and_not_how_far_heat_gets(
+    strips: tuple[Graph, np.ndarray, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, parted, halves = strips
+    free = np.ones(len(parted), bool)
     free[[0, -1]] = False
-    sizes = np.bincount(strips[free])
-    assert np.array_equal(settle(graph, [halves, strips], free, sizes), strips)
+    sizes = np.bincount(parted[free])
+    assert np.array_equal(settle(graph, [halves, parted], free, sizes), parted)
     monkeypatch.setattr(volumes, "_SHORT", 400)
-    assert np.array_equal(settle(graph, [halves, strips], free, sizes), halves)
+    assert np.array_equal(settle(graph, [halves, parted], free, sizes), halves)
+
+
+def test_answers_of_other_sizes_find_the_clusters_before_they_fill_the_quotas(
+    strips: tuple[Graph, np.ndarray, np.ndarray],
+) -> None:
+    graph, parted, halves = strips
+    free = np.ones(len(parted), bool)
+    free[[0, -1]] = False
+    sizes = np.bincount(parted[free])
+    assert np.array_equal(settle(graph, [halves], free, sizes), halves)
+    answers = np.where(np.arange(len(parted)) % 20 < 12, 0, 1)  # twelve and eight wide
+    assert np.array_equal(settle(graph, [halves], free, sizes, answers), parted)
+    # What cuts as much is no reason to leave the first.
+    assert np.array_equal(settle(graph, [parted], free, sizes, parted), parted)
 
 
 def test_labels_alone_say_which_cluster_a_node_is_in(clusters: tuple[Graph, np.ndarray]) -> None:

@@ -146,7 +146,10 @@ class Target:
         return {str(label): count for label, count in zip(self.classes, self.counts, strict=True)}
 
     def shares(self, chosen: str | dict[str, float] | None) -> dict[str, float] | None:
-        """How common each class is, where ``chosen`` says it by a word."""
+        """How common each class is, where ``chosen`` says it by a word; by numbers it must name every class."""
+        if isinstance(chosen, dict):
+            for missing in (str(label) for label in self.classes if str(label) not in chosen):
+                raise InvalidInputError(f"--prior lacks the class {missing!r}: give the size or share of every class")
         if not isinstance(chosen, str):
             return chosen
         sizes = self.counts if chosen == "labels" else [1] * len(self.classes)

@@ -348,7 +348,9 @@ class COINClassifier(ClassAnswers, ClassifierMixin, BaseCOIN):  # type: ignore[m
         sizes = quotas(wanted.astype(np.float64), int(free.sum()))
         codes, prices = assign(scores, sizes)
         if self.layers_:
-            codes = settle(self.graph_, self._beginnings(outputs, free, codes, sizes), free, sizes)[free]
+            first = outputs.argmax(axis=1)
+            starts = self._beginnings(first, free, codes, sizes)
+            codes = settle(self.graph_, starts, free, sizes, first if self._finds_clusters else None)[free]
         # Where the quota or the neighbours decide against the priced outputs, the chosen class is put just above these.
         plain = np.log(np.maximum(outputs[free], 1e-300))
         rivals = plain + prices
@@ -360,16 +362,21 @@ class COINClassifier(ClassAnswers, ClassifierMixin, BaseCOIN):  # type: ignore[m
         output[np.flatnonzero(free)[other]] = np.exp(plain[other])
         self.record_, self.prices_ = replace(record, output=output), prices
 
+    @property
+    def _finds_clusters(self) -> bool:
+        """Whether a network was trained through the diffusion: its classes are taken to be clusters."""
+        return self.base_ is None
+
     def _beginnings(
-        self, outputs: Array, free: NDArray[np.bool_], codes: NDArray[np.int64], sizes: NDArray[np.int64]
+        self, answers: NDArray[np.int64], free: NDArray[np.bool_], codes: NDArray[np.int64], sizes: NDArray[np.int64]
     ) -> list[NDArray[np.int64]]:
         """Classes of all nodes that fill the quotas: by the outputs, and by what the labels alone say on the graph.
 
-        The latter only where a network was trained through the diffusion: its classes are taken to be clusters.
+        The latter only where classes are taken to be clusters.
         """
-        record, first = self.record_, outputs.argmax(axis=1)
+        record, first = self.record_, answers.copy()
         first[free] = codes
-        if self.base_ is not None:
+        if not self._finds_clusters:
             return [first]
         scores, second = from_labels(self.graph_, record.nodes, record.targets, len(sizes)), first.copy()
         second[free] = assign(scores[free] / max(float(scores.std()), _TINY), sizes)[0]

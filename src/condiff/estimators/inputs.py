@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -350,9 +351,13 @@ def known_shares(class_prior: Any, classes: NDArray[Any]) -> NDArray[np.float64]
         raise InvalidInputError(f"class_prior lacks the class {missing[0]!r}: give the size or share of every class")
     if unknown := [key for key in class_prior if key not in named]:
         raise InvalidInputError(f"class_prior names {unknown[0]!r}, which is not among the labels")
+    for label in named:
+        size = class_prior[label]
+        if not isinstance(size, Real) or not 0 < float(size) < math.inf:
+            raise InvalidInputError(
+                f"class_prior must be positive and finite for every class, not {size!s} for {label!r}"
+            )
     sizes = np.array([float(class_prior[label]) for label in named])
-    if not np.isfinite(sizes).all() or (sizes <= 0).any():
-        raise InvalidInputError("class_prior must be positive and finite for every class")
     return np.asarray(sizes / sizes.sum())
 
 

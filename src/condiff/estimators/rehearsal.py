@@ -39,8 +39,6 @@ _POINTS, _AMONG, _ALIKE, _HALVES = 2000, 20_000, 6, 4
 # Draws of a contest for each of the two truths; how far ahead the network must be over both, and how little behind
 # where the truth is the other base's.
 _CONTESTS, _AHEAD, _BEHIND = 3, 0.15, 0.05
-# Among many points, how far behind it may be there for what it is ahead where the truth is its own.
-_BEHIND_OF_MANY = 0.25
 
 
 def can_rehearse(ground: Ground, data: Labelled) -> bool:
@@ -161,16 +159,21 @@ class Contest:
     ----------
     network, other
         Shares of the network's answers that the network itself and the other base find again.
+    other_own
+        Share of its own answers that the other base finds again.
     lead, lead_away
         How far the network is ahead in finding its own answers and the other base's: the difference of the errors
         relative to their sum, from -1 to 1.
     of_many
-        Whether there are many points beside those of the contest. A base that finds little of its own answers again,
-        as from one label per class, then does not win by finding a little more of them than the network does.
+        Whether there are many points beside those of the contest. With a few labels for all of them, what a base says
+        may be what these labels happen to be. Where the other one finds less of its own answers again than the network
+        of its own, the network then only must not be behind: taken wrongly it is some points worse, but where there
+        are clusters the other base misses whole ones.
     """
 
     network: float
     other: float
+    other_own: float
     lead: float
     lead_away: float
     of_many: bool = False
@@ -178,8 +181,10 @@ class Contest:
     @property
     def won(self) -> bool:
         """Whether the network should be the base."""
-        behind = max(_BEHIND, _BEHIND_OF_MANY * self.lead) if self.of_many else _BEHIND
-        return self.lead + self.lead_away > _AHEAD and self.lead_away > -behind
+        over_both = self.lead + self.lead_away
+        if self.of_many and self.other_own < self.network:
+            return over_both > 0
+        return over_both > _AHEAD and self.lead_away > -_BEHIND
 
     def __str__(self) -> str:
         return f"from other labels it finds {self.network:.0%} of its answers again, and {BLEND} {self.other:.0%}"
@@ -227,6 +232,6 @@ def contest(
             shares[of, replica] = [score(each, truth, data, tested) for each in (networks(drawn), other)]
     errors = 1 - shares
     leads = (errors[..., 1] - errors[..., 0]) / (errors.sum(axis=-1) + 0.01)
-    network, other_share = shares[0].mean(axis=0)
+    (network, other_share), (_, other_own) = shares.mean(axis=1).tolist()
     lead, lead_away = leads.mean(axis=1).tolist()
-    return Contest(float(network), float(other_share), lead, lead_away, of_many)
+    return Contest(network, other_share, other_own, lead, lead_away, of_many)

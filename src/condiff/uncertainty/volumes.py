@@ -7,6 +7,10 @@ every round (auction dynamics; Jacobs, Merkurjev and Esedoglu, 2018), down to on
 the beginning and on how far heat spreads: a class whose only label lies between two clusters may begin in the wrong
 one, and heat that spreads far no longer sees where two classes touch. So there are several beginnings, heat that
 spreads far at first or does not, and what is taken is the settled assignment that cuts least.
+
+All of these fill the quotas first and look for the clusters afterwards. Where answers have far too much of one class,
+filling its neighbour's quota from it tears a cluster apart, and no round mends that. So answers may also settle with
+the sizes that they have, and be filled when their borders are where clusters end.
 """
 
 from __future__ import annotations
@@ -29,13 +33,17 @@ from condiff.uncertainty.quota import assign
 _FAR, _NEAR, _NEXT = 150, 30, 8
 # Assignments are compared by the heat that leaves them within this: short, so that it is what they cut.
 _SHORT = 1
+# By how much less one that was filled late must cut: less than this is a matter of borders, not of clusters.
+_CLEARLY = 0.01
 # Rounds of each at most, and the share of points that may still change.
 _ROUNDS, _FEW_CHANGES = 60, 2e-4
 # Of what is spread from the labels so much comes back to them: in parts of the graph too that no label reaches.
 _SPREAD = 1 - 1e-4
 
 
-def settle(graph: Graph, starts: Sequence[Codes], free: NDArray[np.bool_], sizes: Codes) -> Codes:
+def settle(
+    graph: Graph, starts: Sequence[Codes], free: NDArray[np.bool_], sizes: Codes, answers: Codes | None = None
+) -> Codes:
     """The classes of all nodes, from the best of several beginnings.
 
     Parameters
@@ -48,11 +56,19 @@ def settle(graph: Graph, starts: Sequence[Codes], free: NDArray[np.bool_], sizes
         The nodes whose class is sought; the others keep theirs.
     sizes
         How many of the free nodes every class gets.
+    answers
+        Classes of all nodes of whatever sizes, which settle by themselves before they are to fill the quotas.
     """
     operator = graph.laplacian(torch.float32)
     spreads = [(_NEAR, _NEXT)] if len(starts) == 1 else [(_NEAR, _NEXT), (_FAR, _NEAR, _NEXT)]
     found = [_rounds(operator, start, free, sizes, each) for each in spreads for start in starts]
-    return found[0] if len(found) == 1 else min(found, key=lambda codes: energy(operator, codes, len(sizes)))
+    cuts = [energy(operator, codes, len(sizes)) for codes in found]
+    best = int(np.argmin(cuts))
+    if answers is not None:
+        late = _filled_late(operator, answers, free, sizes)
+        if energy(operator, late, len(sizes)) < (1 - _CLEARLY) * cuts[best]:
+            return late
+    return found[best]
 
 
 def from_labels(graph: Graph, nodes: Codes, targets: Codes, n_classes: int) -> Array:
@@ -84,6 +100,14 @@ def _rounds(operator: Laplacian, codes: Codes, free: NDArray[np.bool_], sizes: C
             if (before != codes).mean() < _FEW_CHANGES:
                 break
     return codes
+
+
+def _filled_late(operator: Laplacian, answers: Codes, free: NDArray[np.bool_], sizes: Codes) -> Codes:
+    """Let answers settle with the sizes that they have, then with those that they are to have."""
+    own = np.bincount(answers[free], minlength=len(sizes))
+    codes = _rounds(operator, answers, free, own, (_NEAR,))
+    codes[free] = assign(_heat(operator, np.eye(len(sizes))[codes], _NEAR)[free], sizes)[0]
+    return _rounds(operator, codes, free, sizes, (_NEAR, _NEXT))
 
 
 def _heat(operator: Laplacian, u: Array, steps: int) -> Array:
