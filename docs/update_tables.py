@@ -37,6 +37,7 @@ BEYOND = (
     "learned-symmetric",
     "learned-stochastic",
     "learned-signed",
+    "signed-hops",
     "graph-convection",
     "anisotropic-edges",
     "anisotropic-classes",
@@ -46,7 +47,7 @@ BEYOND = (
 )
 #: Graphs with a rare class, and the methods that are run on graphs whose neighbours disagree.
 RARE = ("minesweeper", "tolokers")
-METHODS_THERE = ("MLP", "GCN", "GRAND", "GREAD", "CDE", "GPRGNN", "FAGCN", "COIN-resolvent")
+METHODS_THERE = ("MLP", "GCN", "GRAND", "GREAD", "CDE", "GPRGNN", "FAGCN", "COIN-resolvent", "COIN-reaction")
 
 
 def update(path: str, tables: dict[str, str]) -> None:
