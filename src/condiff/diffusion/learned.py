@@ -225,7 +225,7 @@ class SignedHops(nn.Module):
     def forward(self, u: Tensor, hop: Callable[[Tensor], Tensor]) -> Tensor:
         """The sum over hops of ``u``, (n, channels), each made of the one before it by ``hop``."""
         first, *others = self.shares
-        found = first * u
+        found: Tensor = first * u
         for share in others:
             u = hop(u)
             found = found + share * u
