@@ -50,7 +50,7 @@ BEYOND = (
 )
 #: Graphs with a rare class, and the methods that are run on graphs whose neighbours disagree.
 RARE = ("minesweeper", "tolokers")
-METHODS_THERE = ("MLP", "GCN", "GRAND", "GREAD", "CDE", "GPRGNN", "FAGCN", "COIN-resolvent", "COIN-reaction")
+METHODS_THERE = ("MLP", "GCN", "GRAND", "GREAD", "CDE", "GPRGNN", "FAGCN", "COIN-resolvent")
 
 
 def update(path: str, tables: dict[str, str]) -> None:
