@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.diffusion.problems import path, random_weights
 
 from condiff.diffusion import certify
-from condiff.diffusion.learned import Form, GraphMixture, LearnedDiffusion, LearnedWeights, SignedLaplacian
+from condiff.diffusion.learned import Form, GraphMixture, LearnedDiffusion, LearnedWeights, SignedHops, SignedLaplacian
 from condiff.errors import InvalidInputError
 from condiff.graph import Graph, kernel_graph, laplacian
 
@@ -85,6 +85,24 @@ def test_negative_weights_push_apart_and_no_mode_grows() -> None:
     assert operator.to(dtype=torch.float32).dtype == torch.float32
 
 
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from([0.0, 1.0, 1e4]), st.integers(1, 4))
+def test_no_channel_grows_whatever_signs_its_hops_have(seed: int, scale: float, hops: int) -> None:
+    generator, layer = np.random.default_rng(seed), SignedHops(3, hops).double()
+    with torch.no_grad():
+        layer.weights.copy_(torch.as_tensor(scale * generator.normal(size=(hops + 1, 3))))
+    graph = Graph.of(random_weights(9, seed))
+    u = torch.from_numpy(generator.normal(size=(9, 3)))
+    walk = torch.from_numpy(graph.normalised(self_loops="add").weights.toarray())
+    after = layer(u, lambda u: walk @ u).detach()
+    assert bool((after.norm(dim=0) <= u.norm(dim=0) * (1 + 1e-9)).all())
+    powers = torch.stack([torch.linalg.matrix_power(walk, hop) @ u for hop in range(hops + 1)])
+    torch.testing.assert_close(after, (layer.shares.detach()[:, None] * powers).sum(0))
+    operator, limit = laplacian(graph, torch.float64), certify(graph).positivity_limit
+    after = layer(u, lambda u: u - limit * operator(u)).detach()
+    assert bool((after.abs().amax(0) <= u.abs().amax(0) * (1 + 1e-9)).all())
+
+
 def test_a_mixture_is_an_average_within_the_limits_of_its_graphs() -> None:
     graphs = [Graph.of(random_weights(8, seed)) for seed in (0, 1)]
     mixture = GraphMixture(graphs)
@@ -109,6 +127,8 @@ def test_what_cannot_be_learned_is_refused() -> None:
         GraphMixture([Graph.of(np.ones((2, 2))), Graph.of(np.ones((3, 3)))])
     with pytest.raises(InvalidInputError, match="layers"):
         LearnedDiffusion(3, -1)
+    with pytest.raises(InvalidInputError, match="hops must be a whole number of at least 1"):
+        SignedHops(3, 0)
 
 
 def test_the_weights_of_a_kernel_graph_are_learned_under_its_certificate() -> None:

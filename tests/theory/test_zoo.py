@@ -13,6 +13,7 @@ BROKEN: dict[str, set[str]] = {
     "dgc": {"linearity"},  # D^-1/2 (A + I) D^-1/2 does not keep constants
     "coin-resolvent": {"linearity"},  # the same matrix
     "learned-signed": {"comparison", "linearity"},
+    "signed-hops": {"comparison", "linearity"},
     "blocks-lie": {"comparison", "linearity"},
     "blocks-strang": {"comparison", "linearity"},
     "reaction": {"comparison", "linearity", "spatial", "temporal"},  # a flow on probabilities alone

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from condiff.diffusion.exact import Exact
     from condiff.diffusion.implicit import Implicit
     from condiff.diffusion.layer import SOLVERS, Diffusion
-    from condiff.diffusion.learned import GraphMixture, LearnedDiffusion, LearnedWeights, SignedLaplacian
+    from condiff.diffusion.learned import GraphMixture, LearnedDiffusion, LearnedWeights, SignedHops, SignedLaplacian
     from condiff.diffusion.power import Power
     from condiff.diffusion.reaction import Anisotropic, Reaction, Steps
     from condiff.diffusion.residual import WithTime, equation_residual
@@ -35,6 +35,7 @@ __all__ = [
     "LearnedWeights",
     "Power",
     "Reaction",
+    "SignedHops",
     "SignedLaplacian",
     "Solver",
     "Steps",
@@ -57,7 +58,7 @@ __getattr__, __dir__ = names_from(
         "exact": ("Exact",),
         "implicit": ("Implicit",),
         "layer": ("SOLVERS", "Diffusion"),
-        "learned": ("GraphMixture", "LearnedDiffusion", "LearnedWeights", "SignedLaplacian"),
+        "learned": ("GraphMixture", "LearnedDiffusion", "LearnedWeights", "SignedHops", "SignedLaplacian"),
         "power": ("Power",),
         "reaction": ("Anisotropic", "Reaction", "Steps"),
         "residual": ("WithTime", "equation_residual"),

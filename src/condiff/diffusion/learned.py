@@ -7,7 +7,7 @@ certificate of the graph holds for whatever is learned, in every epoch, without 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -183,6 +183,53 @@ class LearnedDiffusion(nn.Module):
     def forward(self, u: Tensor, x: Tensor, graph: Any) -> Tensor:
         """Diffuse ``u``, (n, c), over ``graph`` with weights that follow the features ``x``, (n, in_features)."""
         return Euler()(self.weights(x, graph), u, self.weights.limit(graph), self.layers)
+
+
+class SignedHops(nn.Module):
+    r"""Every channel diffused, left alone or sharpened: :math:`u_c \mapsto \sum_k \theta_{kc} W^k u_c`.
+
+    The weights of the hops may be negative and are learned, scaled such that :math:`\sum_k |\theta_{kc}| = 1`. Then
+    nothing grows that a single hop does not enlarge, whatever is learned: the Euclidean length of a channel where
+    :math:`W = D^{-1/2}(A + I)D^{-1/2}`, the largest absolute value where a hop is a layer within the positivity limit.
+
+    Parameters
+    ----------
+    channels
+        Columns of u.
+    hops
+        The highest power of W.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from condiff import Graph
+    >>> weights = Graph.of(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])).normalised(self_loops="add").weights
+    >>> hop, u = torch.tensor(weights.toarray()), torch.randn(3, 4, dtype=torch.float64)
+    >>> after = SignedHops(4).double()(u, lambda u: hop @ u)
+    >>> bool((after.norm(dim=0) <= u.norm(dim=0)).all())
+    True
+    """
+
+    def __init__(self, channels: int, hops: int = 2) -> None:
+        super().__init__()
+        for name, count in {"channels": channels, "hops": hops}.items():
+            if not isinstance(count, int) or count < 1:
+                raise InvalidInputError(f"{name} must be a whole number of at least 1, not {count!r}")
+        self.weights = nn.Parameter(torch.empty(hops + 1, channels).uniform_(-1, 1))
+
+    @property
+    def shares(self) -> Tensor:
+        """The weights of the hops, (hops + 1, channels); absolute values of a channel sum to one."""
+        return self.weights / self.weights.abs().sum(0).clamp_min(torch.finfo(self.weights.dtype).tiny)
+
+    def forward(self, u: Tensor, hop: Callable[[Tensor], Tensor]) -> Tensor:
+        """The sum over hops of ``u``, (n, channels), each made of the one before it by ``hop``."""
+        first, *others = self.shares
+        found: Tensor = first * u
+        for share in others:
+            u = hop(u)
+            found = found + share * u
+        return found
 
 
 def _softmax(scores: Tensor, weights: Tensor, rows: Tensor, n_nodes: int) -> Tensor:

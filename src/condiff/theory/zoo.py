@@ -14,7 +14,17 @@ from sklearn.datasets import make_moons
 from torch import nn
 
 from condiff.bases import Residual
-from condiff.diffusion import Anisotropic, Convection, Diffusion, LearnedWeights, Reaction, Steps, certify, split
+from condiff.diffusion import (
+    Anisotropic,
+    Convection,
+    Diffusion,
+    LearnedWeights,
+    Reaction,
+    SignedHops,
+    Steps,
+    certify,
+    split,
+)
 from condiff.diffusion.learned import Form
 from condiff.errors import InvalidInputError, did_you_mean
 from condiff.graph import Graph, kernel_graph
@@ -199,6 +209,18 @@ def _learned(form: Form) -> LinearOperator:
         made.bias.fill_(-1.0)  # some scores are negative, some positive
         matrix = made(torch.from_numpy(points), graph)(torch.eye(len(points), dtype=torch.float64)).numpy()
     return LinearOperator(-matrix, step=made.limit(graph), horizon=8 * made.limit(graph), points=points)
+
+
+def _signed_hops() -> LinearOperator:
+    """A hidden feature of COIN-reaction that is told from its neighbours: what one of its steps adds, as a rate."""
+    points, adjacency = _adjacency()
+    walk = torch.from_numpy(Graph.of(adjacency).normalised("symmetric", "add").weights.toarray())
+    made = SignedHops(len(points)).double()
+    with torch.no_grad():
+        made.weights.copy_(torch.tensor([[3.0], [-2.0], [1.0]]).expand_as(made.weights))
+        identity = torch.eye(len(points), dtype=torch.float64)
+        rate = (made(identity, lambda u: walk @ u) - identity).numpy()
+    return LinearOperator(rate, step=1.0, horizon=8.0, points=points)
 
 
 def _anisotropic() -> LinearOperator:
@@ -422,6 +444,15 @@ ENTRIES: tuple[Entry, ...] = (
         "none",
         "the Laplacian of w_ij tanh(s_ij), with a reaction",
         lambda: _learned("signed"),
+        True,
+        points=_places,
+    ),
+    Entry(
+        "signed-hops",
+        "COIN-reaction's hops, signed per channel",
+        "none",
+        "I - sum_k theta_k (D^-1/2 (A + I) D^-1/2)^k, with a reaction",
+        _signed_hops,
         True,
         points=_places,
     ),

@@ -12,6 +12,7 @@ METHODS: dict[str, tuple[str, str]] = {
     "COIN-resolvent": ("resolvent", "ResolventCOIN"),
     "COIN-shares": ("shares", "SharesCOIN"),
     "COIN-adaptive": ("adaptive", "AdaptiveCOIN"),
+    "COIN-reaction": ("reaction", "ReactionCOIN"),
     "COIN-learned": ("learned", "LearnedCOIN"),
     "COIN-additions": ("additions", "AdditionsCOIN"),
     "COIN-equation": ("equation", "EquationCOIN"),

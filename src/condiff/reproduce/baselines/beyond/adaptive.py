@@ -1,14 +1,14 @@
-"""COIN that measures whether neighbours agree, and diffuses, follows their features, or leaves the base alone."""
+"""COIN that measures whether neighbours agree, and diffuses, reacts against neighbours, or leaves the base alone."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import scipy.sparse as sp
-
 from condiff.graph.homophily import Homophily
 from condiff.graph.homophily import homophily as measured
 from condiff.reproduce.baselines.beyond.mixture import MixtureCOIN, together
+from condiff.reproduce.baselines.beyond.reaction import ReactionCOIN
+from condiff.reproduce.baselines.beyond.resolvent import of_length_one
 from condiff.reproduce.baselines.node.method import NodeMethod, Outcome
 from condiff.reproduce.baselines.node.mlp import MLP
 from condiff.reproduce.baselines.node.problem import NodeProblem
@@ -21,15 +21,15 @@ def homophily(problem: NodeProblem) -> Homophily:
 
 @dataclass(frozen=True)
 class AdaptiveCOIN(NodeMethod):
-    r"""Three answers to whether neighbours agree, weighted by how likely they make the validation labels.
+    """Three answers to whether neighbours agree, weighted by how likely they make the validation labels.
 
     - ``diffuse``: neighbours agree, :class:`~condiff.reproduce.baselines.beyond.mixture.MixtureCOIN`;
-    - ``follow``: neighbours matter, whatever they have: a perceptron on :math:`(X, \bar A X, \bar A^2 X)` with the mean
-      over neighbours :math:`\bar A`, whose weights give every hop its own sign;
-    - ``alone``: the base, a perceptron on :math:`X`.
+    - ``react``: neighbours matter, whatever they have: hidden features, each diffused or sharpened along the edges,
+      :class:`~condiff.reproduce.baselines.beyond.reaction.ReactionCOIN`;
+    - ``alone``: the base, a perceptron on features of length one.
 
     Where the labelled nodes' edges say clearly that neighbours agree, no more is tried. Else all three are mixed by
-    :func:`~condiff.reproduce.baselines.beyond.mixture.mixed`: a diffusion that hurts makes the labels unlikely.
+    :func:`~condiff.reproduce.baselines.node.mixing.mixed`: a diffusion that hurts makes the labels unlikely.
 
     Parameters
     ----------
@@ -48,15 +48,9 @@ class AdaptiveCOIN(NodeMethod):
         diffuse: dict[str, tuple[NodeMethod, NodeProblem]] = {"diffuse": (MixtureCOIN(), problem)}
         if measured.edges >= self.edges and measured.adjusted > self.certain:
             return diffuse
-        return {**diffuse, "follow": (MLP(), with_neighbours(problem)), "alone": (MLP(), problem)}
+        scaled = replace(problem, features=of_length_one(problem.features))
+        return {**diffuse, "react": (ReactionCOIN(), problem), "alone": (MLP(), scaled)}
 
     def solve(self, problem: NodeProblem, seed: int) -> Outcome:
         outcomes = [method.solve(seen, seed) for method, seen in self.candidates(problem).values()]
         return together(outcomes, problem)
-
-
-def with_neighbours(problem: NodeProblem) -> NodeProblem:
-    """The problem with the mean features of neighbours, and of their neighbours, beside every node's own."""
-    mean = problem.graph.normalised("random_walk", self_loops="remove").weights
-    first = sp.csr_array(mean @ problem.features)
-    return replace(problem, features=sp.csr_array(sp.hstack([problem.features, first, mean @ first])))
