@@ -2,6 +2,7 @@
 
 import csv
 import json
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +44,21 @@ def test_a_folder_shows_its_store(folder: Path) -> None:
     text = (folder / "table.md").read_text()
     assert text.startswith(markdown(rows) + "\n\nMade by ")
     assert (folder / "table.tex").read_text().split("\n", 1)[1] == latex(rows)
+
+
+@pytest.mark.parametrize("folder", ["tables", "text"])
+def test_runs_of_our_own_estimators_are_of_the_defaults_that_they_have_now(folder: str) -> None:
+    # They are named by a digest of all parameters: renaming one would orphan thousands of runs.
+    with Store.snapshot(FOLDERS[0].parent / folder / STORE) as store:
+        own = {
+            (run.task, run.method, run.dataset, run.settings["defaults"])
+            for run in store.runs()
+            if "defaults" in run.settings
+        }
+    assert own
+    for task, method, dataset, digest in own:
+        methods = import_module(protocol(task).baselines).REGISTRY
+        assert methods.get(method).recommended(dataset).settings()["defaults"] == digest, method
 
 
 @pytest.mark.parametrize(
