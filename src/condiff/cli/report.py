@@ -15,7 +15,7 @@ from condiff.files import atomic_path
 def command(
     folder: Annotated[
         Path,
-        typer.Argument(metavar="DIR", help="The --out folder of condiff reproduce, ablate, demo or fit."),
+        typer.Argument(metavar="DIR", help="The --out folder of condiff reproduce, ablate, demo or fit, or a model."),
     ],
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where to write the page; DIR/report.html by default.")
@@ -29,7 +29,7 @@ def command(
 
     Of results: sortable tables with published values and differences, box plots, score against time, and what made
     every run. Of a model: how good it is, which points the diffusion changed and why, what to label next, and the
-    certificate.
+    certificate. Of a forecaster: what it is made of, its back-test, the neighbours, and a fan chart of every series.
 
     Example: [bold]condiff report results/node --out node.html[/bold]
     """
