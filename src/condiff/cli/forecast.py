@@ -553,4 +553,4 @@ def _forecast_table(data: SeriesFile, summary: dict[str, Any]) -> Table:
 def _number(value: float | None) -> str:
     if value is None:
         return "-"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"

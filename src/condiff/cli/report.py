@@ -44,9 +44,9 @@ def command(
         check_out(suggestions, suffixes=(".csv",))
         if not (folder / "model.json").is_file():
             raise InvalidInputError(f"--suggestions are of a model, and {folder} holds none")
-    write_report(folder, target, typed())
     if suggestions is not None:
         _write_suggestions(folder, suggestions)
+    write_report(folder, target, typed())
     if json:
         print_json([{"folder": str(folder), "out": str(target), "bytes": target.stat().st_size}])
         return
@@ -58,6 +58,8 @@ def _write_suggestions(folder: Path, out: Path) -> None:
     from condiff.estimators import load
 
     model = load(folder)
+    if not hasattr(model, "suggest"):
+        raise InvalidInputError(f"--suggestions are rows to label, and {folder} holds a {type(model).__name__}")
     known = model.metadata_ if isinstance(model.metadata_, dict) else {}
     named = known.get("ids")
     ids = named if isinstance(named, list) else []

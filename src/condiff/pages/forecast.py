@@ -370,4 +370,4 @@ def _about_map(around: Surroundings) -> str:
 def _number(value: float) -> Cell:
     if not np.isfinite(value):
         return Cell("-")
-    return Cell(f"{value:,.0f}" if abs(value) >= 1000 else f"{value:#.4g}".rstrip("."), value)
+    return Cell(f"{value:,.0f}" if abs(value) >= 999.95 else f"{value:#.4g}", value)
