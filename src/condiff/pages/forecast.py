@@ -202,7 +202,7 @@ def _names_above(places: Array) -> list[bool]:
     distance = np.hypot(*np.moveaxis(apart, 2, 0)) + 9 * np.eye(len(places))
     nearest = distance.argmin(axis=1)
     rows = np.arange(len(places))
-    return ((apart[rows, nearest, 1] > 0) & (distance[rows, nearest] < 0.12)).tolist()
+    return [bool(each) for each in (apart[rows, nearest, 1] > 0) & (distance[rows, nearest] < 0.12)]
 
 
 def draw_fans(fan: Fan, series: Sequence[int] | None = None) -> Figure:
@@ -256,8 +256,10 @@ def _finish(axis: Axes, name: str, ends: dict[int, str]) -> None:
     """The name of a series, and when its picture begins and ends."""
     axis.set_title(plain(name), fontsize=9)
     axis.set_xticks(list(ends), [plain(time) for time in ends.values()], fontsize=7)
-    for label, side in zip(axis.get_xticklabels(), ("left", "right"), strict=False):
-        label.set_horizontalalignment(side if len(ends) > 1 else "center")
+    if len(ends) == 2:
+        begin, end = axis.get_xticklabels()
+        begin.set_horizontalalignment("left")
+        end.set_horizontalalignment("right")
     axis.tick_params(axis="y", labelsize=7)
 
 

@@ -205,9 +205,7 @@ def _calendar(path: Path, times: list[str]) -> tuple[Calendar, list[int]]:
     except IrregularError as error:
         raise InvalidFileError(f"{path}: {error}; give values at regular times, such as means per day") from error
     if len(times) == 1:
-        raise InvalidFileError(
-            f"{path} has one time, {times[0]}: of two or more it is known what comes next"
-        )
+        raise InvalidFileError(f"{path} has one time, {times[0]}: of two or more it is known what comes next")
     if len(set(places)) < len(places):
         raise InvalidFileError(f"{path}: two of the times are the same, written differently: write them alike")
     return calendar, places
