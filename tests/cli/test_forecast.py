@@ -107,7 +107,11 @@ def test_long_tables_pictures_pages_and_models(condiff: Run, towns: Path) -> Non
     page = made[1].read_text()
     assert "The rolling back-test" in page and "town 13" in page and page.count("<svg") >= 2
     again = load(made[2])
-    assert again.metadata_["names"] == NAMES
+    assert again.names_ == NAMES and again.times_[:2] == ["2020-03-01", "2020-03-02"]
+    assert condiff("report", made[2]).code == 0
+    saved = (made[2] / "report.html").read_text()
+    assert "The rolling back-test" in saved and "town 13" in saved and saved.count("<svg") == page.count("<svg")
+    condiff("report", made[2], "--suggestions", towns / "s.csv").assert_failed("holds a PanelForecaster")
     rows = read_rows(made[3])
     np.testing.assert_allclose([float(row["forecast"]) for row in rows], again.predict()[0], atol=1e-5)
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import scipy.sparse as sp
+from matplotlib.colors import to_rgba
 
 from condiff.estimators.forecasting.imputing import Imputed
 from condiff.estimators.forecasting.shares import Spread
@@ -52,10 +53,14 @@ def test_neighbours_are_drawn_near_each_other_or_where_they_are() -> None:
 def test_holes_are_marked_and_levels_are_bands() -> None:
     figure = draw_fans(fan(), [0])
     (axes,) = [axes for axes in figure.axes if axes.get_visible()]
-    holes = axes.lines[1]
+    _, over, holes, ahead, now = axes.lines
     assert holes.get_xdata().tolist() == [5, 6, 7, 8]
-    assert len(axes.collections) == 2
-    assert axes.lines[2].get_xdata().tolist() == [30, 31, 32]
+    assert np.isfinite(over.get_ydata()).all() and len(over.get_xdata()) == 26
+    # The narrower interval lies on the wider one, in the colour that the legend has.
+    assert [band.get_facecolor()[0].tolist() for band in axes.collections] == [
+        list(to_rgba(shade)) for shade in fan().shades().values()
+    ]
+    assert ahead.get_xdata().tolist() == [30, 31, 32] and now.get_xdata() == [29.5, 29.5]
 
 
 def test_series_with_the_most_known_values_are_shown_first() -> None:
@@ -80,10 +85,7 @@ def test_filled_holes_are_points_within_their_bands() -> None:
 
 
 def test_the_page_has_every_series_and_the_back_test() -> None:
-    scores = [
-        {"method": "forecast", "mase": 0.9, "mae": 1.0, "rmse": 2.0},
-        {"method": "drift", "mase": None, "mae": None, "rmse": None},
-    ]
+    scores = {"forecast": (0.9, 1.0, 2.0), "drift": (float("nan"),) * 3}
     held = {80.0: 0.79, 95.0: float("nan")}
     around = Surroundings(ring(), None, np.ones(14))
     page = forecast_page(fan(), around, "shops", "the forecast is the drift", scores, held, "condiff forecast")

@@ -136,7 +136,7 @@ BAD_EDGES = {
     "source,Target\na,b\n": r"no column 'target' \(did you mean 'Target'\?\)",
     "source,target,colour\na,b,red\n": "a column 'colour', which nothing reads",
     "source,target,\na,b,\n": "a column without a name",
-    "source,target\na,B\n": r"line 2: series.csv has no region 'B' \(did you mean 'b'\?\)",
+    "source,target\na,B\n": r"line 2: series.csv has no series 'B' \(did you mean 'b'\?\)",
     "source,target,weight\na,b,-1\n": "line 2: the weight is '-1'",
     "source,target,weight\na,b,\n": "line 2: the weight is ''",
     "source,target,day\na,b,2020-03-05\n": "series.csv has no day '2020-03-05'",

@@ -154,7 +154,7 @@ def forecast(
 
     forecaster = PanelForecaster(
         horizon=horizon,
-        season=_season(season, data),
+        season=_season(season),
         neighbours=_checked_neighbours(neighbours),
         folds=folds,
         lags=lags,
@@ -162,7 +162,7 @@ def forecast(
         random_state=seed,
     )
     with working("back-test and fit"):
-        forecaster.fit(data.values, **given)
+        forecaster.fit(data, **given)
     rows = _forecast_rows(data, forecaster, wanted, paths)
     notes = formula_notes(_write(rows, out, formulas)) + _remarks(data, covariates is None)
     summary: dict[str, Any] = {
@@ -180,8 +180,8 @@ def forecast(
         "notes": notes,
     }
     if model is not None:
-        forecaster.save(model, {"names": list(data.names), "last": data.days[-1], "step": data.calendar.step})
-    _draw(data, forecaster, wanted, summary, drawn, plot, graph_plot, report, panel.stem)
+        forecaster.save(model, {"step": data.calendar.step, "places": None if drawn is None else drawn.tolist()})
+    _draw(forecaster, wanted, drawn, plot, graph_plot, report, panel.stem)
     if json:
         print_json([summary])
     else:
@@ -229,12 +229,12 @@ def impute(
 
     with working("filling holes"):
         forecaster = PanelForecaster(
-            season=_season(season, data),
+            season=_season(season),
             neighbours=_checked_neighbours(neighbours),
             parts=("last value",),
             random_state=seed,
         )
-        filled = forecaster.fit(data.values, **given).impute()
+        filled = forecaster.fit(data, **given).impute()
     rows = _wide_rows(data, filled.values) if wide else _filled_rows(data, filled, wanted)
     notes = formula_notes(_write(rows, out, formulas)) + _remarks(data)
     if plot is not None:
@@ -281,10 +281,10 @@ def _checked_levels(text: str) -> list[float]:
     return sorted({float(level) for level in found if level is not None})
 
 
-def _season(text: str, data: SeriesFile) -> Any:
+def _season(text: str) -> Any:
     word = text.strip().lower()
     if word == "auto":
-        return "auto" if data.calendar.season is None else data.calendar.season
+        return word
     if word == "none":
         return None
     parts = [part.strip() for part in word.split(",")]
@@ -419,15 +419,9 @@ def _found_by(given: dict[str, Any], neighbours: str) -> str:
 
 
 def _scores(forecaster: PanelForecaster) -> list[dict[str, Any]]:
-    tested = forecaster.backtest_
     return [
-        {
-            "method": name,
-            "mase": _finite(tested.mean_absolute_scaled_error(name)),
-            "mae": _finite(tested.mean_absolute_error(name)),
-            "rmse": _finite(tested.root_mean_square_error(name)),
-        }
-        for name in sorted(tested.forecasts, key=lambda name: name != "forecast")
+        {"method": name, **dict(zip(("mase", "mae", "rmse"), map(_finite, errors), strict=True))}
+        for name, errors in forecaster.backtest_.scores().items()
     ]
 
 
@@ -452,10 +446,8 @@ def _write(rows: list[dict[str, Any]], out: Path, formulas: bool) -> int:
 
 
 def _draw(
-    data: SeriesFile,
     forecaster: PanelForecaster,
     levels: list[float],
-    summary: dict[str, Any],
     drawn: Any,
     plot: Path | None,
     graph_plot: Path | None,
@@ -465,19 +457,15 @@ def _draw(
     if plot is None and graph_plot is None and report is None:
         return
     from condiff.pages.canvas import save
-    from condiff.pages.forecast import Fan, Surroundings, draw_fans, draw_map, forecast_page
+    from condiff.pages.forecast import Fan, Surroundings, draw_fans, draw_map, forecaster_page
 
-    middle = forecaster.predict()
-    fan = Fan(data.names, data.days, data.coming_days(len(middle)), data.values, middle, _bands(forecaster, levels))
-    around = Surroundings(forecaster.graph_.weights, drawn, forecaster.backtest_.scale)
+    fan = Fan.of(forecaster, levels)
     if plot is not None:
         save(draw_fans(fan), plot)
     if graph_plot is not None:
-        save(draw_map(fan, around), graph_plot)
+        save(draw_map(fan, Surroundings(forecaster.graph_.weights, drawn, forecaster.backtest_.scale)), graph_plot)
     if report is not None:
-        held = _coverage(forecaster, levels)
-        page = forecast_page(fan, around, name, summary["mixture"], summary["backtest"], held, typed())
-        write_text(report, page)
+        write_text(report, forecaster_page(forecaster, name, typed(), levels, drawn))
 
 
 def _show(data: SeriesFile, summary: dict[str, Any]) -> None:
@@ -565,4 +553,4 @@ def _forecast_table(data: SeriesFile, summary: dict[str, Any]) -> Table:
 def _number(value: float | None) -> str:
     if value is None:
         return "-"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"

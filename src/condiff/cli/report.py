@@ -15,7 +15,7 @@ from condiff.files import atomic_path
 def command(
     folder: Annotated[
         Path,
-        typer.Argument(metavar="DIR", help="The --out folder of condiff reproduce, ablate, demo or fit."),
+        typer.Argument(metavar="DIR", help="The --out folder of condiff reproduce, ablate, demo or fit, or a model."),
     ],
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where to write the page; DIR/report.html by default.")
@@ -29,7 +29,7 @@ def command(
 
     Of results: sortable tables with published values and differences, box plots, score against time, and what made
     every run. Of a model: how good it is, which points the diffusion changed and why, what to label next, and the
-    certificate.
+    certificate. Of a forecaster: what it is made of, its back-test, the neighbours, and a fan chart of every series.
 
     Example: [bold]condiff report results/node --out node.html[/bold]
     """
@@ -44,9 +44,9 @@ def command(
         check_out(suggestions, suffixes=(".csv",))
         if not (folder / "model.json").is_file():
             raise InvalidInputError(f"--suggestions are of a model, and {folder} holds none")
-    write_report(folder, target, typed())
     if suggestions is not None:
         _write_suggestions(folder, suggestions)
+    write_report(folder, target, typed())
     if json:
         print_json([{"folder": str(folder), "out": str(target), "bytes": target.stat().st_size}])
         return
@@ -58,6 +58,8 @@ def _write_suggestions(folder: Path, out: Path) -> None:
     from condiff.estimators import load
 
     model = load(folder)
+    if not hasattr(model, "suggest"):
+        raise InvalidInputError(f"--suggestions are rows to label, and {folder} holds a {type(model).__name__}")
     known = model.metadata_ if isinstance(model.metadata_, dict) else {}
     named = known.get("ids")
     ids = named if isinstance(named, list) else []

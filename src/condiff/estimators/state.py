@@ -417,8 +417,8 @@ def _forecaster(value: Any, name: str, sizes: Sizes) -> None:
             "blind_shares": _named(number(0, 1)),
             "scores": tested,
             "measure": text,
-            "names": maybe(each(text, 10**7)),
-            "coming_times": maybe(each(text, 10**6)),
+            "names": each(text, 10**7),
+            "times": each(text, 10**7),
             "scale": positive,
             "backtest": record(
                 {"origins": each(whole(0, "days"), 10**6), "truth": tested, "forecasts": _named(tested)}
@@ -456,9 +456,9 @@ def _forecaster(value: Any, name: str, sizes: Sizes) -> None:
         raise Mismatch(f"there are {len(value['graphs'])} graphs for {len(known)} days")
     if value["covariates"] is not None and len(value["covariates"]) != len(known) + sizes["days to come"]:
         raise Mismatch(f"covariates are of {len(value['covariates'])} days, not {len(known) + sizes['days to come']}")
-    for part, size in (("names", "regions"), ("coming_times", "days to come")):
-        if value[part] is not None and len(value[part]) != sizes[size]:
-            raise Mismatch(f"there are {len(value[part])} {part} for {sizes[size]} {size}")
+    for part, size in (("names", sizes["regions"]), ("times", len(known) + sizes["days to come"])):
+        if len(value[part]) != size:
+            raise Mismatch(f"there are {len(value[part])} {part} for {size}")
     if len(value["backtest"]["origins"]) != sizes["origins"]:
         raise Mismatch(f"there are {len(value['backtest']['origins'])} origins for {sizes['origins']} scores")
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from condiff.estimators.forecasting.imputing import Imputed
+    from condiff.estimators.forecasting import Imputed, PanelForecaster
 
 Array = NDArray[np.float64]
 
@@ -25,8 +25,10 @@ Array = NDArray[np.float64]
 _SHOWN, _PAST = 12, 60
 # Of a map: series up to which names are written, and edges that are drawn per series.
 _NAMED, _STRONGEST = 40, 4
-# Series up to which a page has a map.
-_MAPPED = 400
+# Series up to which a page has a map, and so many that it has fans of.
+_MAPPED, _FANS = 400, 120
+# How much of the colour the narrowest interval has, the forecast having all of it; and the widest.
+_DEEPEST, _PALEST = 0.62, 0.18
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +53,18 @@ class Fan:
     values: Array
     forecast: Array
     bands: dict[float, Array]
+
+    @classmethod
+    def of(cls, model: PanelForecaster, levels: Sequence[float]) -> Fan:
+        """The fan of a fitted forecaster."""
+        values, middle = model.known_values_, model.predict()
+        bands = {level: model.predict_quantiles([0.5 - level / 200, 0.5 + level / 200]) for level in levels}
+        days = len(values)
+        return cls(model.names_, model.times_[:days], model.times_[days:], values, middle, bands)
+
+    def shades(self) -> dict[float, str]:
+        """The colour of each interval, the widest first: the narrower, the deeper."""
+        return _shades(list(self.bands))
 
     def most_known(self) -> list[int]:
         """The series with the most known values, in their order, as many as a picture shows."""
@@ -150,16 +164,16 @@ def draw_map(fan: Fan, around: Surroundings) -> Figure:
     dots.set_edgecolor("0.35")
     dots.set_linewidth(0.4)
     if len(places) <= _NAMED:
-        for name, place in zip(fan.names, places, strict=True):
+        for name, place, above in zip(fan.names, places, _names_above(places), strict=True):
             # Lines do not cross names.
             behind = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.5}
             axis.annotate(
                 plain(name),
                 place,
-                (0, -11),
+                (0, 9 if above else -9),
                 textcoords="offset points",
                 ha="center",
-                va="top",
+                va="bottom" if above else "top",
                 fontsize=7,
                 bbox=behind,
             )
@@ -181,6 +195,16 @@ def draw_map(fan: Fan, around: Surroundings) -> Figure:
     return figure
 
 
+def _names_above(places: Array) -> list[bool]:
+    """Whether the name of each series is written above it: where the nearest other one is below, but not far below."""
+    span = np.maximum(np.ptp(places, axis=0), 1e-12)
+    apart = (places[:, None] - places) / span
+    distance = np.hypot(*np.moveaxis(apart, 2, 0)) + 9 * np.eye(len(places))
+    nearest = distance.argmin(axis=1)
+    rows = np.arange(len(places))
+    return [bool(each) for each in (apart[rows, nearest, 1] > 0) & (distance[rows, nearest] < 0.12)]
+
+
 def draw_fans(fan: Fan, series: Sequence[int] | None = None) -> Figure:
     """One panel per series: the known values, steps without one marked below, and the fan."""
     chosen = fan.most_known() if series is None else list(series)
@@ -194,12 +218,11 @@ def draw_fans(fan: Fan, series: Sequence[int] | None = None) -> Figure:
         _draw_fan(axis, fan, place)
     for axis in spots[len(chosen) :]:
         axis.set_visible(False)
-    levels = [patch(f"{level:g} %", color=OURS, alpha=_alpha(fan, level)) for level in sorted(fan.bands)]
     handles = [
         mark("known", color="0.25", marker=".", linewidth=0.8, markersize=4),
         mark("missing", color=HIGHLIGHT, marker="|", linewidth=0),
         mark("forecast", color=OURS, linewidth=1.6),
-        *levels,
+        *(patch(f"{level:g} %", color=shade) for level, shade in sorted(fan.shades().items())),
     ]
     legend_below(figure, handles)
     return figure
@@ -212,19 +235,31 @@ def _draw_fan(axis: Axes, fan: Fan, place: int) -> None:
     known = fan.values[first:, place]
     axis.plot(steps, known, color="0.25", marker=".", linewidth=0.8, markersize=3)
     holes = steps[np.isnan(known)]
+    # A pale line leads the eye over the holes.
+    seen = np.isfinite(known)
+    axis.plot(steps[seen], known[seen], color="0.8", linewidth=0.7, zorder=1.5)
     axis.plot(
         holes, np.full(len(holes), 0.01), "|", color=HIGHLIGHT, markersize=5, transform=axis.get_xaxis_transform()
     )
     ahead = len(fan.times) + np.arange(len(fan.coming))
     # A single step is drawn as wide as a step, so that it can be seen.
     wide = np.array([ahead[0] - 0.5, ahead[0] + 0.5]) if len(ahead) == 1 else ahead
-    for level in sorted(fan.bands, reverse=True):
+    for level, shade in fan.shades().items():
         low, high = (np.broadcast_to(end[:, place], len(wide)) for end in fan.bands[level])
-        axis.fill_between(wide, low, high, color=OURS, alpha=_alpha(fan, level), linewidth=0)
+        axis.fill_between(wide, low, high, color=shade, linewidth=0)
     axis.plot(wide, np.broadcast_to(fan.forecast[:, place], len(wide)), color=OURS, linewidth=1.6)
-    axis.set_title(plain(fan.names[place]), fontsize=9)
-    ends = [first, len(fan.times) - 1]
-    axis.set_xticks(ends, [plain(fan.times[step]) for step in ends], fontsize=7)
+    axis.axvline(len(fan.times) - 0.5, color="0.6", linewidth=0.7, linestyle=(0, (2, 2)), zorder=1)
+    _finish(axis, fan.names[place], {first: fan.times[first], int(ahead[-1]): fan.coming[-1]})
+
+
+def _finish(axis: Axes, name: str, ends: dict[int, str]) -> None:
+    """The name of a series, and when its picture begins and ends."""
+    axis.set_title(plain(name), fontsize=9)
+    axis.set_xticks(list(ends), [plain(time) for time in ends.values()], fontsize=7)
+    if len(ends) == 2:
+        begin, end = axis.get_xticklabels()
+        begin.set_horizontalalignment("left")
+        end.set_horizontalalignment("right")
     axis.tick_params(axis="y", labelsize=7)
 
 
@@ -238,34 +273,48 @@ def draw_filled(names: Sequence[str], times: Sequence[str], whole: Imputed, leve
     spots = [axis for row in axes for axis in row]
     first = max(0, len(times) - 2 * _PAST)
     steps, holes = np.arange(first, len(times)), whole.holes[first:]
-    shades = {level: 0.15 + 0.15 * rank for rank, level in enumerate(sorted(levels, reverse=True))}
+    shades = _shades(levels)
     bands = {level: whole.quantiles([0.5 - level / 200, 0.5 + level / 200])[:, first:] for level in shades}
     for axis, place in zip(spots, chosen, strict=False):
         known, filled = (
             np.where(each, whole.values[first:, place], np.nan) for each in (~holes[:, place], holes[:, place])
         )
         for level, (low, high) in bands.items():
-            axis.fill_between(steps, low[:, place], high[:, place], color=OURS, alpha=shades[level], linewidth=0)
+            axis.fill_between(steps, low[:, place], high[:, place], color=shades[level], linewidth=0)
         axis.plot(steps, whole.values[first:, place], color=OURS, linewidth=1.0)
         axis.plot(steps, known, color="0.25", marker=".", linewidth=0.8, markersize=3)
         axis.plot(steps, filled, color=HIGHLIGHT, marker="o", linewidth=0, markersize=2.2)
-        axis.set_title(plain(names[place]), fontsize=9)
-        axis.set_xticks([first, len(times) - 1], [plain(times[first]), plain(times[-1])], fontsize=7)
-        axis.tick_params(axis="y", labelsize=7)
+        _finish(axis, names[place], {first: times[first], len(times) - 1: times[-1]})
     for axis in spots[len(chosen) :]:
         axis.set_visible(False)
     handles = [
         mark("known", color="0.25", marker=".", linewidth=0.8, markersize=4),
         mark("filled", color=HIGHLIGHT, marker="o", linewidth=0, markersize=3),
-        *(patch(f"{level:g} %", color=OURS, alpha=shades[level]) for level in sorted(levels)),
+        *(patch(f"{level:g} %", color=shade) for level, shade in sorted(shades.items())),
     ]
     legend_below(figure, handles)
     return figure
 
 
-def _alpha(fan: Fan, level: float) -> float:
-    ranks = sorted(fan.bands, reverse=True)
-    return 0.15 + 0.15 * ranks.index(level)
+def _shades(levels: Sequence[float]) -> dict[float, str]:
+    """Opaque, so that the legend shows what the picture has where intervals lie on each other; the widest first."""
+    from matplotlib.colors import to_hex, to_rgb
+
+    parts = np.linspace(_PALEST, _DEEPEST, len(levels)) if len(levels) > 1 else [0.3]
+    own = np.array(to_rgb(OURS))
+    found = zip(sorted(levels, reverse=True), parts, strict=True)
+    return {level: to_hex(tuple(1 - part * (1 - own))) for level, part in found}
+
+
+def forecaster_page(
+    model: PanelForecaster, name: str, command: str, levels: Sequence[float] = (80, 95), places: Array | None = None
+) -> str:
+    """The page of a fitted forecaster; ``places`` are where its series are drawn, as in :class:`Surroundings`."""
+    around = Surroundings(model.graph_.weights, places, model.backtest_.scale)
+    held = {level: model.spread_.held_out_coverage(level / 100) for level in levels}
+    return forecast_page(
+        Fan.of(model, levels), around, name, model.shares_in_words(), model.backtest_.scores(), held, command
+    )
 
 
 def forecast_page(
@@ -273,18 +322,17 @@ def forecast_page(
     around: Surroundings,
     name: str,
     said: str,
-    scores: Sequence[dict[str, object]],
+    scores: dict[str, tuple[float, float, float]],
     coverage: dict[float, float],
     command: str,
 ) -> str:
     """The page of a forecast: what it is made of, how the back-test went, the map, and a fan for each series."""
-    best = min((float(str(row["mase"])) for row in scores if row["mase"] is not None), default=None)
     table = Table(
-        "The rolling back-test. Errors in units of the mean step from one known value to the next (MASE), mean "
-        "absolute and root mean square errors, of forecasts made from the days before alone.",
+        "The rolling back-test: forecasts made from the steps before alone. Errors in units of the mean step from one "
+        "known value to the next (MASE), mean absolute errors (MAE) and root mean square errors (RMSE).",
         [Column("part", "text"), Column("MASE"), Column("MAE"), Column("RMSE")],
-        [[Cell(str(row["method"])), *(_number(row[key]) for key in ("mase", "mae", "rmse"))] for row in scores],
-        [row["mase"] is not None and float(str(row["mase"])) == best for row in scores],
+        [[Cell(part), *map(_number, errors)] for part, errors in scores.items()],
+        [part == "forecast" for part in scores],
     )
     missing = float(np.isnan(fan.values).mean())
     cards = [
@@ -296,21 +344,23 @@ def forecast_page(
             if np.isfinite(held)
         ),
     ]
-    order = range(len(fan.names))
+    shown_series = range(min(len(fan.names), _FANS))
     pictures = []
-    for begin in range(0, min(len(fan.names), 10 * _SHOWN), _SHOWN):
-        part = list(order[begin : begin + _SHOWN])
+    for begin in shown_series[::_SHOWN]:
+        part = list(shown_series[begin : begin + _SHOWN])
         shown = f"{fan.names[part[0]]} to {fan.names[part[-1]]}" if len(part) > 1 else fan.names[part[0]]
         about = (
             f"{len(part)} series with their last known values, their holes and the forecast of {len(fan.coming)} steps"
         )
         pictures.append(Picture(shown, svg(draw_fans(fan, part), f"Forecasts of {shown}", about), f"{shown}."))
-    sections = [Section("What the forecast is made of", [Text(said[:1].upper() + said[1:] + "."), table])]
+    sections = [Section("What the forecast is made of", [table])] if scores else []
     if 1 < len(fan.names) <= _MAPPED:
         about = f"{len(fan.names)} series, their strongest neighbours and the change that is forecast"
         picture = Picture("Neighbours", svg(draw_map(fan, around), "Neighbours", about), _about_map(around))
         sections.append(Section("Who is a neighbour of whom", [picture]))
-    sections.append(Section("The forecasts", pictures))
+    left = len(fan.names) - len(shown_series)
+    more = [Text(f"{left:,} more series are in the forecast's file alone.")] if left else []
+    sections.append(Section("The forecasts", [*pictures, *more]))
     return Report(name, "A forecast", f"{said[:1].upper()}{said[1:]}.", cards, sections).page(command)
 
 
@@ -319,5 +369,7 @@ def _about_map(around: Surroundings) -> str:
     return f"The series: {where}, joined to its {_STRONGEST} strongest neighbours, coloured by the change to come."
 
 
-def _number(value: object) -> Cell:
-    return Cell("-") if value is None else Cell(f"{float(str(value)):.4g}", float(str(value)))
+def _number(value: float) -> Cell:
+    if not np.isfinite(value):
+        return Cell("-")
+    return Cell(f"{value:,.0f}" if abs(value) >= 999.95 else f"{value:#.4g}", value)

@@ -154,7 +154,7 @@ class _Cells:
 def _wide_cells(path: Path, header: list[str], records: _Records) -> _Cells:
     names = header[1:]
     if not names:
-        raise InvalidFileError(f"{path} has one column: the first is the day, and each other one is a region")
+        raise InvalidFileError(f"{path} has one column: the first is the time, and each other one is a series")
     for position, name in enumerate(names, start=2):
         if name.startswith("\0"):
             raise InvalidFileError(f"{path}: column {position} has no name: write the region's name in the first line")
@@ -204,6 +204,8 @@ def _calendar(path: Path, times: list[str]) -> tuple[Calendar, list[int]]:
         calendar, places = calendar_of(times)
     except IrregularError as error:
         raise InvalidFileError(f"{path}: {error}; give values at regular times, such as means per day") from error
+    if len(times) == 1:
+        raise InvalidFileError(f"{path} has one time, {times[0]}: of two or more it is known what comes next")
     if len(set(places)) < len(places):
         raise InvalidFileError(f"{path}: two of the times are the same, written differently: write them alike")
     return calendar, places
@@ -345,7 +347,7 @@ def _read_edges(path: Path, series: Path, days: tuple[str, ...], names: tuple[st
         for end in ("source", "target"):
             if row[end] not in region:
                 raise InvalidFileError(
-                    f"{path}, line {line}: {series.name} has no region {row[end]!r}{did_you_mean(row[end], names)}: "
+                    f"{path}, line {line}: {series.name} has no series {row[end]!r}{did_you_mean(row[end], names)}: "
                     f"its columns are {listed(list(names), 6)}"
                 )
         weight = as_number(row["weight"]) if "weight" in row else 1.0

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import lapack
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from condiff.estimators.forecasting.structure import Structure, Trend
@@ -155,11 +155,15 @@ class JointTrend:
         columns = state.covariance[:, known]
         inner = columns[known] + noise[np.ix_(known, known)]
         error = value[known] - state.mean[known]
-        factor = cho_factor(inner, lower=True, check_finite=False)
-        weighted = cho_solve(factor, np.column_stack([error, columns.T]), check_finite=False)
-        covariance = state.covariance - columns @ weighted[:, 1:]
-        likelihood = -float(error @ weighted[:, 0]) - 2 * float(np.log(np.diag(factor[0])).sum())
-        return State(state.mean + columns @ weighted[:, 0], (covariance + covariance.T) / 2), likelihood
+        # Steps are many and small: LAPACK itself, without what checks and copies arguments.
+        factor, failed = lapack.dpotrf(inner, lower=1, clean=0)
+        if failed:
+            raise np.linalg.LinAlgError(f"the covariance of step {step} is not positive definite")
+        # With half the inverse on either side the covariance stays symmetric.
+        halved, _ = lapack.dtrtrs(factor, np.column_stack([error, columns.T]), lower=1)
+        surprise, shared = halved[:, 0], halved[:, 1:]
+        likelihood = -float(surprise @ surprise) - 2 * float(np.log(factor.diagonal()).sum())
+        return State(state.mean + shared.T @ surprise, state.covariance - shared.T @ shared), likelihood
 
     def likelihood(self, values: Array, first: int) -> float:
         """Twice the log-likelihood of values that begin at the step ``first``; the first few only warm up."""

@@ -44,7 +44,7 @@ from condiff.estimators.forecasting.states import restored_parts, saved_parts
 from condiff.estimators.saving import Saveable
 from condiff.estimators.state import check_reach
 from condiff.graph import Graph
-from condiff.readers.series import series_of
+from condiff.readers.series import SeriesFile, series_of
 
 Array = NDArray[np.float64]
 
@@ -112,6 +112,8 @@ class PanelForecaster(Saveable):
         The fitted parts.
     season_ : tuple of int
         The seasons.
+    names_, times_ : list of str
+        Of the series, and of the days and those to come; numbers where the values had none.
     n_regions_ : int
         The number of series.
 
@@ -206,7 +208,8 @@ class PanelForecaster(Saveable):
         ----------
         values
             (days, series), the oldest day first, NaN where a value is missing; or a data frame, long with the columns
-            ``unique_id``, ``ds`` and ``y``, or wide with a column per series and times in the index or in ``ds``.
+            ``unique_id``, ``ds`` and ``y``, or wide with a column per series and times in the index or in ``ds``; or
+            what :func:`condiff.readers.series.read_series` made of a file.
         graph
             One graph for all days, or a sequence of one per day: anything that :meth:`condiff.Graph.of` accepts.
             Weights may be directed for the network; row i lists what series i averages over. A forecast is diffused
@@ -221,12 +224,14 @@ class PanelForecaster(Saveable):
             columns), the same for all series, or (days + horizon, series, columns).
         """
         self._validate_params()
-        table = series_of(values) if hasattr(values, "columns") else None
-        self._names = self._coming_times = None
-        if table is not None:
-            self._names, self._coming_times = list(table.names), table.coming_days(self.horizon)
+        table = _table_of(values)
         values = checked_values(values if table is None else table.values)
         days, regions = values.shape
+        # Without names, series are numbers, and so are times: those to come from 1 on.
+        self.names_ = [str(series) for series in range(regions)] if table is None else list(table.names)
+        self.times_ = [str(step) for step in range(1 - days, int(self.horizon) + 1)]
+        if table is not None:
+            self.times_ = [*table.days, *table.coming_days(int(self.horizon))]
         graphs = None
         if graph is not None:
             graphs = day_graphs(graph, days, regions)
@@ -318,9 +323,8 @@ class PanelForecaster(Saveable):
         middle = self.predict()
         chances = [0.5 + sign * level / 200 for level in levels for sign in (-1, 1)]
         bands = self.predict_quantiles(chances) if chances else np.empty((0, *middle.shape))
-        times = self._coming_times or [str(step) for step in range(1, len(middle) + 1)]
-        names = self._names or [str(series) for series in range(self.n_regions_)]
-        columns = {"unique_id": np.repeat(names, len(middle)), "ds": times * len(names), "forecast": middle.T.ravel()}
+        times = self.times_[-len(middle) :] * self.n_regions_
+        columns = {"unique_id": np.repeat(self.names_, len(middle)), "ds": times, "forecast": middle.T.ravel()}
         ends = [f"{end}-{level:g}" for level in levels for end in ("lo", "hi")]
         return pd.DataFrame(columns | {end: band.T.ravel() for end, band in zip(ends, bands, strict=True)})
 
@@ -338,6 +342,12 @@ class PanelForecaster(Saveable):
         """The graph of the last day: given, or found."""
         check_is_fitted(self)
         return self._graph
+
+    @property
+    def known_values_(self) -> Array:
+        """The training days, (days, series), NaN where a value is missing."""
+        check_is_fitted(self)
+        return self._given.values
 
     def impute(self) -> Imputed:
         """The training days without holes, and how sure each filled value is."""
@@ -369,7 +379,7 @@ class PanelForecaster(Saveable):
         The windows are the last ones, ``step`` days apart (by default ``horizon``). All that is chosen is chosen again
         in each, so that nothing of a window is known before. Values, graph and the rest are as those of :meth:`fit`.
         """
-        table = series_of(values) if hasattr(values, "columns") else None
+        table = _table_of(values)
         values = checked_values(values if table is None else table.values)
         horizon, (days, regions) = int(self.horizon), values.shape
         step = horizon if step is None else step
@@ -556,8 +566,8 @@ class PanelForecaster(Saveable):
             "deviation": self._deviation,
             "scores": self.spread_.scores,
             "measure": self._measure,
-            "names": self._names,
-            "coming_times": self._coming_times,
+            "names": self.names_,
+            "times": self.times_,
             "backtest": {"origins": tested.origins, "truth": tested.truth, "forecasts": tested.forecasts},
             "scale": tested.scale,
             "parts": saved_parts(self.parts_),
@@ -569,7 +579,7 @@ class PanelForecaster(Saveable):
         self._given = Given(state["values"], graphs, state["covariates"], self.neighbours)
         self._graph = Graph.of(state["graph"])
         self.n_regions_, self.season_ = state["values"].shape[1], tuple(state["season"])
-        self._names, self._coming_times = state["names"], state["coming_times"]
+        self.names_, self.times_ = list(state["names"]), list(state["times"])
         self._lowest = state["lowest"]
         self.shares_, self.blind_shares_ = dict(state["shares"]), dict(state["blind_shares"])
         self._forecast, self._deviation = state["forecast"], state["deviation"]
@@ -583,6 +593,13 @@ class PanelForecaster(Saveable):
         unknown |= {self._measure} - self.parts_.filters
         if unknown or not self.shares_ or not self.blind_shares_:
             raise InvalidInputError(f"there are shares of parts that are not there: {sorted(unknown)}")
+
+
+def _table_of(values: Any) -> SeriesFile | None:
+    """What has names and times: a panel that was read, or a data frame."""
+    if isinstance(values, SeriesFile):
+        return values
+    return series_of(values) if hasattr(values, "columns") else None
 
 
 def _joined(found: Sequence[dict[str, Array]]) -> dict[str, Array]:

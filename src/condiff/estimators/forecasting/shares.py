@@ -67,6 +67,12 @@ class Backtest:
         varied = self.scale > 0
         return _mean(np.abs(self.forecasts[name] - self.truth)[..., varied] / self.scale[varied])
 
+    def scores(self) -> dict[str, tuple[float, float, float]]:
+        """These three errors of each part, scaled, absolute and root mean square; the mixture first."""
+        measures = self.mean_absolute_scaled_error, self.mean_absolute_error, self.root_mean_square_error
+        names = sorted(self.forecasts, key=lambda name: name != "forecast")
+        return {name: (measures[0](name), measures[1](name), measures[2](name)) for name in names}
+
 
 def _mean(errors: Array) -> float:
     return float(np.nanmean(errors)) if np.isfinite(errors).any() else float("nan")
@@ -200,7 +206,11 @@ def as_before(final: Array, before: Array) -> Array:
     usual = np.median(ratio, axis=2, keepdims=True)
     # Nothing was expected of a series that had been constant: the final fit alone knows it.
     told = ratio > _TOLD * usual
-    return np.asarray(final * np.where(told, ratio / np.where(usual > 0, usual, 1.0), 1.0))
+    beside = np.where(told, ratio / np.where(usual > 0, usual, 1.0), 1.0)
+    # What was expected before is also less exact. An error several steps ahead is the sum of as many shocks and goes
+    # with each of those that the fit has seen by one over the root of their number: so much of the ratio is kept.
+    steps = np.arange(1, final.shape[1] + 1)[:, None]
+    return np.asarray(final * beside ** (1 / np.sqrt(steps)))
 
 
 def likeliest_deviation(errors: Array, deviations: dict[str, Array]) -> str:
@@ -293,9 +303,9 @@ def spread_of(scores: Array, origins: Sequence[int]) -> Spread:
 
     Windows that overlap have errors in common, and series move together in part. What is as good as independent is
     taken to be the horizons that the origins span, and no more than there are origins, times the root of the number of
-    series with either sign.
+    steps and series of a horizon with either sign.
     """
     if not len(origins):
         return Spread(scores, 0.0)
     spans = min((origins[-1] - origins[0]) / scores.shape[1] + 1, len(origins))
-    return Spread(scores, spans * float(np.sqrt(2 * np.isfinite(scores).any(axis=(0, 1)).sum())))
+    return Spread(scores, spans * float(np.sqrt(2 * np.isfinite(scores).any(axis=0).sum())))

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from condiff.errors import InvalidFileError
 from condiff.files import read_json, refusing, write_text
+from condiff.pages.forecast import forecaster_page
 from condiff.pages.model import model_page
 from condiff.pages.report import Card, Cell, Column, Report, Section, Table, picture, versions
 from condiff.reproduce.figures.along import draw_labels
 from condiff.reproduce.report.folders import is_results, read_results, require_folder
 from condiff.reproduce.report.results import results_report
+
+if TYPE_CHECKING:
+    from condiff.estimators import PanelForecaster
 
 _ACCURACY = "accuracy.json"
 
@@ -28,12 +35,14 @@ def report(folder: Path, command: str) -> str:
     """
     require_folder(folder)
     if (folder / "model.json").is_file():
-        from condiff.estimators import COINClassifier, COINRegressor, load
+        from condiff.estimators import COINClassifier, COINRegressor, PanelForecaster, load
 
-        model = load(folder)
+        model, name = load(folder), folder.resolve().name
+        if isinstance(model, PanelForecaster):
+            return forecaster_page(model, name, command, places=_places(model))
         if not isinstance(model, COINClassifier | COINRegressor):
             raise InvalidFileError(f"{folder} holds a {type(model).__name__}, of which there is no report")
-        return model_page(model, folder.resolve().name, command)
+        return model_page(model, name, command)
     if is_results(folder):
         return results_report(read_results(folder)).page(command)
     if (folder / _ACCURACY).is_file():
@@ -47,6 +56,16 @@ def report(folder: Path, command: str) -> str:
 def write_report(folder: Path, out: Path, command: str) -> None:
     """Write :func:`report`, whole or not at all."""
     write_text(out, report(folder, command))
+
+
+def _places(model: PanelForecaster) -> NDArray[np.float64] | None:
+    """Where ``condiff forecast`` was told that series are; None where it was not."""
+    known = model.metadata_.get("places") if isinstance(model.metadata_, dict) else None
+    try:
+        found = np.array(known, dtype=np.float64)
+    except (TypeError, ValueError):
+        return None
+    return found if found.shape == (model.n_regions_, 2) and np.isfinite(found).all() else None
 
 
 def _demo(folder: Path) -> Report:
