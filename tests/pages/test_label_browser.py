@@ -108,6 +108,8 @@ def until(page: Any, selector: str, pattern: str) -> None:
 
 
 def row_of(page: Any) -> int:
+    """The row that is asked for, once the page shows one: counts may stand there before it does."""
+    until(page, "#row-name", r"^row \d+$")
     return int(re.fullmatch(r"row (\d+)", page.inner_text("#row-name"))[1]) - 1  # type: ignore[index]
 
 
