@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from condiff.errors import InvalidInputError
 from condiff.reproduce.baselines.method import check_counts, check_probabilities
 from condiff.reproduce.baselines.node import METHODS, method
-from condiff.reproduce.baselines.node.method import NetworkMethod, NodeNetwork, train
+from condiff.reproduce.baselines.beyond.resolvent import ResolventCOIN
+from condiff.reproduce.baselines.node.method import NetworkMethod, NodeNetwork, train, zero_bias
 from condiff.reproduce.baselines.node.problem import NodeProblem
 from condiff.training.settings import Training
 
@@ -182,3 +183,19 @@ def test_bad_settings_are_named() -> None:
     for bad in (-0.1, 1.0, float("nan")):
         with pytest.raises(InvalidInputError, match="dropout must be at least 0 and below 1"):
             check_probabilities(dropout=bad)
+
+
+def test_a_bias_that_begins_at_zero_is_moved_by_gradients_and_not_by_rounding() -> None:
+    bias = zero_bias(3)
+    (bias * torch.tensor([1e-8, -0.25, 1e-4])).sum().backward()
+    assert bias.grad is not None
+    torch.testing.assert_close(bias.grad, torch.tensor([0.0, -0.25, 1e-4]))
+
+
+def test_labels_as_many_of_each_class_leave_the_first_step_to_the_weights(tiny_problem: NodeProblem) -> None:
+    network = ResolventCOIN().network(tiny_problem)
+    nn.functional.nll_loss(network.at(tiny_problem.train), tiny_problem.labels[tiny_problem.train]).backward()
+    weight, bias = (parameter.grad for parameter in network.parameters())
+    assert weight is not None and bias is not None
+    assert weight.abs().max() > 1e-4
+    assert torch.equal(bias, torch.zeros_like(bias))

@@ -16,7 +16,7 @@ from condiff.reproduce.baselines.beyond.additions import feature_graph
 from condiff.reproduce.baselines.beyond.resolvent import of_length_one
 from condiff.reproduce.baselines.beyond.shares import corrected
 from condiff.reproduce.baselines.method import check_counts
-from condiff.reproduce.baselines.node.method import NetworkMethod, NodeNetwork, Outcome
+from condiff.reproduce.baselines.node.method import NetworkMethod, NodeNetwork, Outcome, zero_bias
 from condiff.reproduce.baselines.node.problem import NodeProblem
 from condiff.training.settings import Training
 
@@ -85,7 +85,7 @@ class _Network(NodeNetwork):
         graph = problem.graph.normalised("symmetric", self_loops="add")
         self.laplacian = graph.laplacian(torch.float32)
         self.weight = nn.Parameter(torch.zeros(problem.n_features, problem.n_classes))
-        self.bias = nn.Parameter(torch.zeros(problem.n_classes))
+        self.bias = zero_bias(problem.n_classes)
         self.attention: LearnedWeights | None = None
         self.mixture: GraphMixture | None = None
         self.code: nn.Parameter | None = None

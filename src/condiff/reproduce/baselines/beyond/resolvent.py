@@ -15,7 +15,7 @@ from condiff.graph.sparse import SparseMatrix
 from condiff.reproduce.baselines.beyond.shares import corrected
 from condiff.reproduce.baselines.method import check_counts, check_probabilities
 from condiff.reproduce.baselines.node.field import PerPart
-from condiff.reproduce.baselines.node.method import NetworkMethod, NodeNetwork, Outcome
+from condiff.reproduce.baselines.node.method import NetworkMethod, NodeNetwork, Outcome, zero_bias
 from condiff.reproduce.baselines.node.problem import NodeProblem
 from condiff.training.settings import Training
 
@@ -84,7 +84,7 @@ class ResolventNetwork(NodeNetwork):
         self.whole, self.rows = problem.propagation, PerPart(self._rows)
         self.latest: tuple[Tensor, Tensor] | None = None
         self.weight = nn.Parameter(torch.zeros(problem.n_features, problem.n_classes))
-        self.bias = nn.Parameter(torch.zeros(problem.n_classes))
+        self.bias = zero_bias(problem.n_classes)
 
     def base(self) -> Tensor:
         """What is diffused: probabilities of every node by its own features."""

@@ -21,7 +21,7 @@ from condiff.errors import InvalidInputError, StepSizeWarning
 from condiff.graph.sparse import SparseMatrix
 from condiff.reproduce.baselines.method import check_counts
 from condiff.reproduce.baselines.node.field import PerPart
-from condiff.reproduce.baselines.node.method import NodeMethod, NodeNetwork, Outcome, train
+from condiff.reproduce.baselines.node.method import NodeMethod, NodeNetwork, Outcome, train, zero_bias
 from condiff.reproduce.baselines.node.mixing import mixed
 from condiff.reproduce.baselines.node.problem import NodeProblem
 from condiff.training import Training
@@ -324,7 +324,7 @@ class _Network(NodeNetwork):
         self.inputs, self.flow = inputs, flow
         self.rows = PerPart(flow.rows) if flow.rows is not None else None
         self.weight = nn.Parameter(torch.zeros(len(inputs.centre), problem.n_classes))
-        self.bias = nn.Parameter(torch.zeros(problem.n_classes))
+        self.bias = zero_bias(problem.n_classes)
         self._validated: Tensor | None = None
 
     def base(self) -> Tensor:

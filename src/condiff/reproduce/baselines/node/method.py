@@ -16,6 +16,9 @@ from condiff.training.optimiser import Optimiser
 from condiff.training.settings import NODE, Training
 from condiff.training.stopping import EarlyStopping, Snapshot
 
+# A gradient of a mean loss by a bias this small is rounding.
+_ROUNDING = 1e-6
+
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
@@ -92,6 +95,17 @@ class NodeNetwork(nn.Module, ABC):
     def decayed(self) -> Iterable[nn.Parameter]:
         """The parameters that weight decay acts on: all, unless the method's paper says otherwise."""
         return self.parameters()
+
+
+def zero_bias(size: int) -> nn.Parameter:
+    """A bias that begins at zero and is not moved by rounding.
+
+    Beside weights that are zero, as many labels of each class leave it a first gradient of rounding alone, and a step
+    of Adam is as long whatever the gradient: the answer would depend on the processor.
+    """
+    bias = nn.Parameter(torch.zeros(size))
+    bias.register_hook(lambda gradient: gradient.where(gradient.abs() > _ROUNDING, 0.0))
+    return bias
 
 
 def train(network: NodeNetwork, problem: NodeProblem, settings: Training) -> Outcome:
