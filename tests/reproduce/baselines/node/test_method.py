@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from condiff.errors import InvalidInputError
+from condiff.reproduce.baselines.beyond.resolvent import ResolventCOIN
 from condiff.reproduce.baselines.method import check_counts, check_probabilities
 from condiff.reproduce.baselines.node import METHODS, method
-from condiff.reproduce.baselines.beyond.resolvent import ResolventCOIN
 from condiff.reproduce.baselines.node.method import NetworkMethod, NodeNetwork, train, zero_bias
 from condiff.reproduce.baselines.node.problem import NodeProblem
 from condiff.training.settings import Training
