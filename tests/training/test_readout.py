@@ -11,7 +11,7 @@ from condiff.diffusion import SOLVERS, Diffusion
 from condiff.errors import InvalidInputError, StepSizeError, StepSizeWarning
 from condiff.graph import Graph
 from condiff.training import readout
-from condiff.training.readout import Products, Readout, Rows, diffusion_rows
+from condiff.training.readout import OwnClasses, Products, Readout, Rows, diffusion_rows
 
 NODES = torch.tensor([0, 4, 5, 11, 17, 17, 23, 29])
 
@@ -62,3 +62,15 @@ def test_a_step_past_the_limit_is_warned_of_or_refused() -> None:
         diffusion_rows(Diffusion(2, 50.0), operator, NODES)
     with pytest.raises(StepSizeError):
         Products(Diffusion(2, 50.0, strict=True), operator, NODES)
+
+
+def test_own_classes_are_those_of_all_rows_and_so_is_their_gradient() -> None:
+    operator, classes = ring().laplacian(torch.float64), torch.tensor([2, 0, 2, 4, 0, 0, 4, 2])  # none of 1 and 3
+    rows = diffusion_rows(Diffusion(4, 0.3), operator, NODES)
+    whole, own = Rows(rows), OwnClasses(rows, classes, 5)
+    u = torch.randn(2, N, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    slopes = torch.randn(2, len(NODES), 1, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    places = classes[None, :, None].expand(2, -1, 1)
+    torch.testing.assert_close(own.forward(u), whole.forward(u).gather(-1, places))
+    gradient = torch.zeros(2, len(NODES), 5, dtype=torch.float64).scatter_(-1, places, slopes)
+    torch.testing.assert_close(own.adjoint(slopes), whole.adjoint(gradient))

@@ -27,7 +27,7 @@ from condiff.training import ClassBalance, Training
 from condiff.training.descent import Networks, descend
 from condiff.training.optimiser import Optimiser
 from condiff.training.problem import Items as Targets
-from condiff.training.readout import LARGEST_ROWS, Products, Readout, Rows, diffusion_rows, rows_bytes
+from condiff.training.readout import LARGEST_ROWS, OwnClasses, Products, Readout, Rows, diffusion_rows, rows_bytes
 
 Array = NDArray[np.float64]
 #: How often columns are averaged over neighbours before they are read, and edges.
@@ -141,17 +141,18 @@ class _Linear(Networks):
         self.optimiser = Optimiser([self.weight, self.bias], settings)
 
     def outputs(self) -> Tensor:
-        values = torch.from_numpy(self.reading.values(self.weight.numpy()))
-        self.u = torch.softmax(values.view(len(values), *self.bias.shape) + self.bias, dim=-1)
-        return self.u.movedim(1, 0)
+        values = torch.from_numpy(np.ascontiguousarray(self.reading.values(self.weight.numpy()).T))
+        # Nodes last: a softmax over a last axis of few classes and products with it take several times as long.
+        self.u = torch.softmax(values.view(*self.bias.shape, -1) + self.bias[..., None], dim=1)
+        return self.u.mT
 
     def backward(self, gradient: Tensor) -> None:
-        by_u = gradient.movedim(0, 1)
-        by_values = self.u * (by_u - (self.u * by_u).sum(-1, keepdim=True))
-        self.weight.grad = torch.from_numpy(self.reading.adjoint(by_values.flatten(1).numpy()))
-        by_bias = by_values.sum(0)
+        by_u = gradient.mT
+        by_values = self.u * (by_u - (self.u * by_u).sum(1, keepdim=True))
+        self.weight.grad = torch.from_numpy(self.reading.adjoint(by_values.flatten(0, 1).mT.contiguous().numpy()))
+        by_bias = by_values.sum(-1)
         # A step of Adam is as long whatever the gradient, and that of a bias which fits already is only rounding.
-        self.bias.grad = by_bias.where(by_bias.abs() > _ROUNDING * by_values.abs().sum(0), 0.0)
+        self.bias.grad = by_bias.where(by_bias.abs() > _ROUNDING * by_values.abs().sum(-1), 0.0)
 
     def give_back(self) -> None:
         """Nothing: they are their own."""
@@ -290,7 +291,11 @@ class GivenGraph:
 
     def _fit(self, reading: Reading, readout: Readout, settings: Training) -> _Fit:
         networks = _Linear(reading, self.bias, settings)
-        descend(networks, readout, self.targets, "softmax", settings, balance=self.balance)
+        learning, targets = readout, self.targets
+        if isinstance(readout, Rows):
+            learning = OwnClasses(readout.rows, targets.target, self.n_outputs)
+            targets = targets._replace(target=torch.zeros_like(targets.target))
+        descend(networks, learning, targets, "softmax", settings, balance=self.balance)
         outputs = networks.outputs()
         own = networks.weight.view(-1, *networks.bias.shape)[:, -1].double().numpy()
         bias, centre = networks.bias[-1].double().numpy(), reading.centre.astype(np.float64)

@@ -59,6 +59,39 @@ class Rows:
         return (gradient.mT @ rows).mT if rows.ndim == 2 else rows.mT @ gradient
 
 
+class OwnClasses:
+    """The chance of each item's own class, (networks, items, 1): all of the items' rows that a logarithmic loss reads.
+
+    Rows of an item are multiplied by one class in place of all.
+
+    Parameters
+    ----------
+    rows
+        (items, n).
+    classes
+        The class of every item.
+    n_classes
+        How many there are.
+    """
+
+    def __init__(self, rows: Tensor, classes: Tensor, n_classes: int) -> None:
+        self.n_items, self.n_nodes, self.n_classes = *rows.shape, n_classes
+        items = [(classes == each).nonzero().ravel() for each in range(n_classes)]
+        self.parts = [(each, own, rows[own]) for each, own in enumerate(items) if len(own)]
+
+    def forward(self, u: Tensor) -> Tensor:
+        read = u.new_empty(len(u), self.n_items, 1)
+        for each, own, rows in self.parts:
+            read[:, own, 0] = u[..., each] @ rows.mT
+        return read
+
+    def adjoint(self, gradient: Tensor) -> Tensor:
+        found = gradient.new_zeros(len(gradient), self.n_classes, self.n_nodes)
+        for each, own, rows in self.parts:
+            found[:, each] = gradient[:, own, 0] @ rows
+        return found.mT
+
+
 class Products:
     """The diffusion applied anew each time: as many products as it has layers, forward and back.
 
