@@ -71,7 +71,7 @@ def test_uncertain_answers_are_left_out() -> None:
     answers = model.predict(X, abstain=0.02)
     assert (answers == -1).tolist() == (1 - sure > 0.02).tolist()
     assert (model.predict(X, abstain=1.0) == model.predict(X)).all()
-    with pytest.raises(InvalidInputError, match="abstain must be between 0 and 1, not 20"):
+    with pytest.raises(InvalidInputError, match="abstain must be a number between 0 and 1, not 20"):
         model.predict(X, abstain=20)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,8 +35,8 @@ def test_a_proof_needs_more_labels() -> None:
     assert Promise(0.9, 199, folds=1, proved=True).excluded == Promise(0.95, 199).excluded
 
 
-@pytest.mark.parametrize("coverage", [0.0, 1.0, 90.0, math.nan])
-def test_a_coverage_is_a_share(coverage: float) -> None:
+@pytest.mark.parametrize("coverage", [0.0, 1.0, 90.0, math.nan, "0.9", None])
+def test_a_coverage_is_a_share(coverage: Any) -> None:
     with pytest.raises(InvalidInputError, match="between 0 and 1"):
         Promise(coverage, 20)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -285,8 +286,8 @@ class ClassAnswers(Answers):
             return answers
         left_out = np.zeros(len(answers), bool)
         for name, share in (("abstain", abstain), ("none_of_these", none_of_these)):
-            if share is not None and not 0 <= share <= 1:
-                raise InvalidInputError(f"{name} must be between 0 and 1, not {share:g}")
+            if share is not None and (not isinstance(share, Real) or not 0 <= share <= 1):
+                raise InvalidInputError(f"{name} must be a number between 0 and 1, not {share!r}")
         if abstain is not None:
             left_out |= 1 - self.probabilities_of(outputs).max(axis=1) > abstain
         if none_of_these is not None:

@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,8 +58,8 @@ class Promise:
     proved: bool = False
 
     def __post_init__(self) -> None:
-        if not 0 < self.asked < 1:
-            raise InvalidInputError(f"coverage must be between 0 and 1, not {self.asked:g}")
+        if not isinstance(self.asked, Real) or not 0 < self.asked < 1:
+            raise InvalidInputError(f"coverage must be a number between 0 and 1, not {self.asked!r}")
 
     @property
     def _excluded(self) -> int:
