@@ -285,7 +285,8 @@ class ClassAnswers(Answers):
         if abstain is None and none_of_these is None:
             return answers
         left_out = np.zeros(len(answers), bool)
-        for name, share in (("abstain", abstain), ("none_of_these", none_of_these)):
+        asked: dict[str, Any] = {"abstain": abstain, "none_of_these": none_of_these}
+        for name, share in asked.items():
             if share is not None and (not isinstance(share, Real) or not 0 <= share <= 1):
                 raise InvalidInputError(f"{name} must be a number between 0 and 1, not {share!r}")
         if abstain is not None:

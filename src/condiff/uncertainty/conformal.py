@@ -24,6 +24,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,8 +59,9 @@ class Promise:
     proved: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.asked, Real) or not 0 < self.asked < 1:
-            raise InvalidInputError(f"coverage must be a number between 0 and 1, not {self.asked!r}")
+        asked: Any = self.asked
+        if not isinstance(asked, Real) or not 0 < asked < 1:
+            raise InvalidInputError(f"coverage must be a number between 0 and 1, not {asked!r}")
 
     @property
     def _excluded(self) -> int:

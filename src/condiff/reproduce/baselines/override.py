@@ -12,35 +12,40 @@ from condiff.errors import InvalidInputError, did_you_mean
 Settings = TypeVar("Settings")
 
 
-def override(settings: Settings, name: str, text: str) -> Settings:
-    """A copy of a settings dataclass with one field changed.
+def override(settings: Settings, changes: Mapping[str, str]) -> Settings:
+    """A copy of a settings dataclass with some fields changed, all at once: one may be allowed beside another only.
 
     Parameters
     ----------
     settings
         A method, or anything else that is a frozen dataclass of plain values.
-    name
-        The field; ``training.weight_decay`` for a field of a field.
-    text
-        The value as JSON; anything that is not JSON is taken as text.
+    changes
+        By field, or ``training.weight_decay`` for a field of a field: the value as JSON; anything that is not JSON is
+        taken as text.
     """
     assert dataclasses.is_dataclass(settings) and not isinstance(settings, type)
-    first, _, rest = name.partition(".")
-    fields = [field.name for field in dataclasses.fields(settings)]
-    if first not in fields:
-        raise InvalidInputError(
-            f"{type(settings).__name__} has no setting {first!r}{did_you_mean(first, fields)}; it has "
-            f"{', '.join(fields)}"
-        )
-    old = getattr(settings, first)
-    if rest:
-        if not dataclasses.is_dataclass(old) or isinstance(old, type):
-            raise InvalidInputError(f"{type(settings).__name__}.{first} is a plain value and has no {rest!r}")
-        return dataclasses.replace(settings, **{first: override(old, rest, text)})
-    if dataclasses.is_dataclass(old):
-        names = ", ".join(f"{first}.{field.name}" for field in dataclasses.fields(old))
-        raise InvalidInputError(f"{type(settings).__name__}.{first} has settings of its own: {names}")
-    return dataclasses.replace(settings, **{first: _like(old, _value(text), f"{type(settings).__name__}.{name}")})
+    kind, fields = type(settings).__name__, [field.name for field in dataclasses.fields(settings)]
+    values: dict[str, Any] = {}
+    inner: dict[str, dict[str, str]] = {}
+    for name, text in changes.items():
+        first, _, rest = name.partition(".")
+        if first not in fields:
+            raise InvalidInputError(
+                f"{kind} has no setting {first!r}{did_you_mean(first, fields)}; it has {', '.join(fields)}"
+            )
+        old = getattr(settings, first)
+        is_plain = not dataclasses.is_dataclass(old)
+        if rest and is_plain:
+            raise InvalidInputError(f"{kind}.{first} is a plain value and has no {rest!r}")
+        if rest:
+            inner.setdefault(first, {})[rest] = text
+        elif is_plain:
+            values[first] = _like(old, _value(text), f"{kind}.{name}")
+        else:
+            names = ", ".join(f"{first}.{field.name}" for field in dataclasses.fields(old))
+            raise InvalidInputError(f"{kind}.{first} has settings of its own: {names}")
+    values.update({first: override(getattr(settings, first), own) for first, own in inner.items()})
+    return dataclasses.replace(settings, **values)
 
 
 def with_settings(method: Settings, settings: Mapping[str, Any]) -> Settings:

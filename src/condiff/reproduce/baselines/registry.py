@@ -63,6 +63,7 @@ class Registry(Generic[Kind]):
         for each in wanted:
             name, kind = self.named(each)
             found[name] = kind.recommended(dataset, condition)
+        asked: dict[str, dict[str, str]] = {name: {} for name in found}
         for change in changes:
             path, equals, value = change.partition("=")
             if not equals:
@@ -70,5 +71,5 @@ class Registry(Generic[Kind]):
             owner, _, rest = path.partition(".")
             named = [name for name in found if name.lower() == owner.lower()]
             for name in named or found:
-                found[name] = override(found[name], rest if named else path, value)
-        return found
+                asked[name][rest if named else path] = value
+        return {name: override(method, asked[name]) for name, method in found.items()}
