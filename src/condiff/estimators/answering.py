@@ -287,7 +287,7 @@ class ClassAnswers(Answers):
         left_out = np.zeros(len(answers), bool)
         asked: dict[str, Any] = {"abstain": abstain, "none_of_these": none_of_these}
         for name, share in asked.items():
-            if share is not None and (not isinstance(share, Real) or not 0 <= share <= 1):
+            if share is not None and (not isinstance(share, Real) or not 0 <= float(share) <= 1):
                 raise InvalidInputError(f"{name} must be a number between 0 and 1, not {share!r}")
         if abstain is not None:
             left_out |= 1 - self.probabilities_of(outputs).max(axis=1) > abstain

@@ -60,7 +60,7 @@ class Promise:
 
     def __post_init__(self) -> None:
         asked: Any = self.asked
-        if not isinstance(asked, Real) or not 0 < asked < 1:
+        if not isinstance(asked, Real) or not 0 < float(asked) < 1:
             raise InvalidInputError(f"coverage must be a number between 0 and 1, not {asked!r}")
 
     @property
