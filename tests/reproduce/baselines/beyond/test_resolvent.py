@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 
 from condiff.errors import InvalidInputError
+from condiff.graph import Graph
 from condiff.reproduce.baselines.beyond.resolvent import ResolventCOIN, of_length_one
 from condiff.reproduce.baselines.node.problem import NodeProblem
 
@@ -88,3 +90,27 @@ def test_a_row_without_features_stays_zero(tiny_problem: NodeProblem) -> None:
 def test_settings_out_of_range_are_refused(settings: dict[str, float]) -> None:
     with pytest.raises(InvalidInputError, match=next(iter(settings))):
         ResolventCOIN(**settings)  # type: ignore[arg-type]
+
+
+def test_the_order_of_the_nodes_does_not_matter() -> None:
+    """Sums in another order round otherwise, which early stopping must not make another answer of."""
+    chance, n, n_classes = np.random.default_rng(0), 400, 5
+    classes = np.arange(n) % n_classes
+    near = (classes[:, None] == classes) & (chance.random((n, n)) < 0.04) | (chance.random((n, n)) < 0.002)
+    edges = np.triu(near, 1)
+    words = (chance.random((n, 60)) < 0.1) | (chance.random((n, 60)) < 0.3) & (
+        np.arange(60) % n_classes == classes[:, None]
+    )
+    labelled = np.concatenate([np.flatnonzero(classes == each)[:16] for each in range(n_classes)])
+    labels = np.full(n, -1)
+    labels[labelled] = classes[labelled]
+
+    def scores(order: np.ndarray) -> torch.Tensor:
+        place = np.argsort(order)
+        parts = [torch.from_numpy(np.sort(place[np.sort(labelled)[start::2]])) for start in range(2)]
+        graph = Graph.of(sp.csr_array((edges | edges.T)[order][:, order].astype(float)))
+        features = sp.csr_array(words[order].astype(float))
+        problem = NodeProblem("drawn", graph, features, torch.from_numpy(labels[order]), n_classes, *parts)
+        return ResolventCOIN().solve(problem, 0).scores[place]
+
+    torch.testing.assert_close(scores(np.arange(n)), scores(chance.permutation(n)), rtol=0, atol=1e-3)
