@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from pathlib import Path
 from typing import Any
@@ -181,10 +182,13 @@ def test_many_sparse_points_are_merged_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("many")
-def test_layers_are_compared_anew_where_networks_answer_at_all_points(monkeypatch: pytest.MonkeyPatch) -> None:
-    points, truth = make_moons(600, noise=0.15, random_state=0)
+@pytest.mark.parametrize("n_labels", [30, 120])
+def test_where_networks_answer_at_all_points_many_labels_compare_layers_anew(
+    n_labels: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    points, truth = make_moons(2200, noise=0.15, random_state=0)
     labels = np.full(len(truth), -1)
-    labels[:30] = truth[:30]
+    labels[:n_labels] = truth[:n_labels]
     tried: list[int] = []
     spread = COINClassifier._spread_over_all
 
@@ -194,9 +198,9 @@ def test_layers_are_compared_anew_where_networks_answer_at_all_points(monkeypatc
 
     monkeypatch.setattr(COINClassifier, "_spread_over_all", watched)
     model = COINClassifier(base="residual").fit(points, labels)
-    # A quarter of the longest, half of it, all of it, and what was carried over from the merged points.
-    assert 3 <= len(tried) <= 4 and model.layers_ in tried
-    assert abs(tried[-1] - 2 * tried[-2]) <= 1 or abs(tried[-1] - 2 * tried[-3]) <= 1
+    # Half of the longest; where labels are many, a quarter and all of it too.
+    assert len(tried) == (1 if n_labels < 100 else 3) and model.layers_ in tried
+    assert all(abs(longer - 2 * shorter) <= 1 for shorter, longer in itertools.pairwise(tried))
     record = model.record_
     assert record.fold_outputs is not None and record.fold is not None
     np.testing.assert_allclose(record.answers, record.fold_outputs[record.fold, record.nodes[record.held_out]])

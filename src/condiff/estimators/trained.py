@@ -40,8 +40,9 @@ _UNLIMITED_LAYERS = 10
 # What is tried where labels can be held out: shares of the longest diffusion, and total times on a graph that was
 # given, for links of any kind may mix classes soon, and how soon only labels can say. 0 is the network alone.
 SHORTER, GIVEN_TIMES = (0.25, 0.0), (8.0, 4.0, 2.0, 0.0)
-# Shares of the longest diffusion that are compared anew where networks have learned on merged points and answer at all.
-OF_ALL = (0.25, 0.5, 1.0)
+# Where networks have learned on merged points and answer at all, merging has smoothed a little already: the share of the
+# longest diffusion that is taken there, and the shares that enough held-out labels may choose in its place.
+_OF_ALL, _OTHERS_OF_ALL, _FEWEST_OF_ALL = 0.5, (0.25, 1.0), 100
 #: Labels that must be held out to choose by them.
 FEWEST_TO_CHOOSE = 20
 # Standard errors by which a shorter diffusion must be better, or edges than columns: few labels are noisy judges.
@@ -191,9 +192,9 @@ class Trained(Reading):
             carried, at = chosen.layers, items.nodes[item]
             others: tuple[float, ...] = ()
             if lesson.is_merged:
-                share, others = chosen.layers / longest.layers, OF_ALL if chooses else ()
+                others = _OTHERS_OF_ALL if len(item) >= _FEWEST_OF_ALL else ()
                 longest = self._longest_diffusion(items, n_outputs, self._domain.graph)
-                carried = round(share * longest.layers)
+                carried = round(_OF_ALL * longest.layers) if chosen.layers else 0
             chosen = self._diffusion(carried, float(longest.strength))
             if without:
                 numbers = {carried, *(round(part * longest.layers) for part in others)}
