@@ -40,8 +40,8 @@ _UNLIMITED_LAYERS = 10
 # What is tried where labels can be held out: shares of the longest diffusion, and total times on a graph that was
 # given, for links of any kind may mix classes soon, and how soon only labels can say. 0 is the network alone.
 SHORTER, GIVEN_TIMES = (0.25, 0.0), (8.0, 4.0, 2.0, 0.0)
-# Where networks have learned on merged points and answer at all, merging has smoothed a little already: the share of the
-# longest diffusion that is taken there, and the shares that enough held-out labels may choose in its place.
+# Where networks have learned on merged points and answer at all, merging has smoothed a little already: the share of
+# the longest diffusion that is taken there, and the shares that enough held-out labels may choose in its place.
 _OF_ALL, _OTHERS_OF_ALL, _FEWEST_OF_ALL = 0.5, (0.25, 1.0), 100
 #: Labels that must be held out to choose by them.
 FEWEST_TO_CHOOSE = 20
