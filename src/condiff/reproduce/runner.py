@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from concurrent.futures import BrokenExecutor, Executor, Future
 from dataclasses import dataclass
 from itertools import islice
+from queue import SimpleQueue
 from typing import Any, Protocol
 
 from condiff.errors import CondiffError
@@ -76,28 +77,33 @@ def sweep(
     left = [job for job in jobs if job.key.digest not in held]
     missing = iter([[job] for job in left] if batches is None else batches(left))
     waiting: dict[Future[list[Run]], list[Job]] = {}
+    # Not ``concurrent.futures.wait``: interrupted while it takes the futures' locks, it leaves them taken, and the pool
+    # waits for these at its end.
+    finished: SimpleQueue[Future[list[Run]]] = SimpleQueue()
     failures: list[tuple[Job, Exception]] = []
     while True:
         for batch in islice(missing, ahead - len(waiting)):
-            waiting[executor.submit(_run, batch)] = batch
+            future = executor.submit(_run, batch)
+            waiting[future] = batch
+            future.add_done_callback(finished.put)
         if not waiting:
             break
-        for future in wait(waiting, return_when=FIRST_COMPLETED).done:
-            batch = waiting.pop(future)
-            try:
-                runs = future.result()
-            except BrokenExecutor as error:
-                raise CondiffError(
-                    "a worker process died, perhaps for lack of memory; finished runs are kept, and the same "
-                    "command resumes from there (try fewer --jobs)"
-                ) from error
-            except Exception as error:
-                failures += [(job, error) for job in batch]
-                continue
-            for job, run in zip(batch, runs, strict=True):
-                store.add(job.key, run, made)
-                done += 1
-                yield Progress(run, done, len(jobs), first)
+        future = finished.get()
+        batch = waiting.pop(future)
+        try:
+            runs = future.result()
+        except BrokenExecutor as error:
+            raise CondiffError(
+                "a worker process died, perhaps for lack of memory; finished runs are kept, and the same "
+                "command resumes from there (try fewer --jobs)"
+            ) from error
+        except Exception as error:
+            failures += [(job, error) for job in batch]
+            continue
+        for job, run in zip(batch, runs, strict=True):
+            store.add(job.key, run, made)
+            done += 1
+            yield Progress(run, done, len(jobs), first)
     if failures:
         failed, cause = failures[0]
         raise CondiffError(
