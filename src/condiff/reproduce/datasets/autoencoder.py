@@ -1,13 +1,25 @@
-"""A variational autoencoder, whose features MNIST's images are compared by."""
+"""The variational autoencoder that MNIST's features come from: how ``mnist_encoder.npz`` was learned.
+
+A training on another processor ends at other weights, and so at other neighbours; the weights are therefore kept in
+the package, and features are the same everywhere. ``python -m condiff.reproduce.datasets.autoencoder FILE`` learns
+some anew.
+"""
 
 from __future__ import annotations
+
+import sys
+from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from condiff.reproduce.datasets.mnist import BATCH, EPOCHS, N_FEATURES, RATE, WIDTH
+from condiff.files import atomic_path
+from condiff.reproduce.datasets import mnist
+
+#: Hidden width, features, epochs, images in a batch, learning rate.
+WIDTH, N_FEATURES, EPOCHS, BATCH, RATE = 400, 20, 30, 128, 1e-3
 
 
 class Autoencoder(nn.Module):
@@ -32,8 +44,8 @@ class Autoencoder(nn.Module):
         return lost - 0.5 * (1 + log_variance - mean**2 - log_variance.exp()).sum()
 
 
-def learn_features(pixels: NDArray[np.uint8], epochs: int = EPOCHS, seed: int = 0) -> NDArray[np.float32]:
-    """Train the autoencoder on images, without their labels; the features are its means."""
+def learn_encoder(pixels: NDArray[np.uint8], epochs: int = EPOCHS, seed: int = 0) -> dict[str, NDArray[np.float16]]:
+    """Train the autoencoder on images, without their labels; returns the weights of its encoder."""
     generator = torch.Generator().manual_seed(seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -46,5 +58,14 @@ def learn_features(pixels: NDArray[np.uint8], epochs: int = EPOCHS, seed: int = 
             optimiser.zero_grad()
             model.loss(x[rows], noise).backward()
             optimiser.step()
-    with torch.no_grad():
-        return np.asarray(torch.cat([model.encode(part)[0] for part in x.split(4096)]).numpy())
+    kept = {"hidden": model.hidden, "mean": model.mean}
+    return {
+        f"{name}_{part}": value.detach().numpy().astype(np.float16)
+        for name, layer in kept.items()
+        for part, value in layer.named_parameters()
+    }
+
+
+if __name__ == "__main__":
+    with atomic_path(Path(sys.argv[1])) as temporary, temporary.open("wb") as stream:
+        np.savez_compressed(stream, allow_pickle=False, **learn_encoder(mnist.images()[0]))

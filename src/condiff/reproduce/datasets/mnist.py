@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Mapping
+from functools import cache, lru_cache
+from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,10 +22,11 @@ Features = Literal["pixels", "autoencoder"]
 FEATURES: tuple[Features, ...] = ("pixels", "autoencoder")
 #: Labels per class for which there are draws, and how many draws.
 BUDGETS, DRAWS = (1, 2, 3, 4, 5), 100
-#: The variational autoencoder: hidden width, features, epochs, images in a batch, learning rate.
-WIDTH, N_FEATURES, EPOCHS, BATCH, RATE = 400, 20, 30, 128, 1e-3
+#: Digits after the point of a learned feature: more than a sum in another order changes, fewer than neighbours ask for.
+DIGITS = 4
 #: Neighbours in the field's graph, the image itself not counted.
 N_NEIGHBOURS = 10
+_ENCODER, _AT_ONCE = resources.files(__package__).joinpath("mnist_encoder.npz"), 4096
 
 
 @lru_cache(maxsize=1)
@@ -43,18 +45,27 @@ def draws() -> dict[int, NDArray[np.int64]]:
 
 @lru_cache(maxsize=2)
 def points(features: Features) -> NDArray[np.float32]:
-    """What distances are measured on; learned features are made once and kept in the cache."""
+    """What distances are measured on."""
     pixels = images()[0]
-    if features == "pixels":
-        return np.asarray(pixels / np.float32(255), np.float32)
+    return np.asarray(pixels / np.float32(255), np.float32) if features == "pixels" else encode(pixels, encoder())
 
-    def learn() -> dict[str, NDArray[np.float32]]:
-        from condiff.reproduce.datasets.autoencoder import learn_features
 
-        return {"features": learn_features(pixels)}
+@cache
+def encoder() -> dict[str, NDArray[np.float16]]:
+    """What the autoencoder learned, once and without labels: see :mod:`condiff.reproduce.datasets.autoencoder`."""
+    with resources.as_file(_ENCODER) as path, np.load(path, allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}
 
-    found = _kept("autoencoder", learn, EPOCHS, WIDTH, N_FEATURES)
-    return np.asarray(found["features"])
+
+def encode(pixels: NDArray[np.uint8], weights: Mapping[str, NDArray[np.float16]]) -> NDArray[np.float32]:
+    """The features of images, (images, features), the same on every processor: rounded from double precision."""
+    known = {name: value.astype(np.float64) for name, value in weights.items()}
+    found = []
+    for first in range(0, len(pixels), _AT_ONCE):
+        x = pixels[first : first + _AT_ONCE] / 255.0
+        hidden = np.maximum(x @ known["hidden_weight"].T + known["hidden_bias"], 0)
+        found.append(np.round(hidden @ known["mean_weight"].T + known["mean_bias"], DIGITS).astype(np.float32))
+    return np.concatenate(found)
 
 
 @lru_cache(maxsize=2)
@@ -70,7 +81,7 @@ def field_graph(features: Features) -> sp.csr_array:
         weights = sp.csr_array((rows + rows.T) / 2)
         return {"data": weights.data, "indices": weights.indices, "indptr": weights.indptr}
 
-    kept = _kept(f"graph-{features}", build, N_NEIGHBOURS, EPOCHS)
+    kept = _kept(f"graph-{features}", build, features)
     n = len(kept["indptr"]) - 1
     return sp.csr_array((kept["data"], kept["indices"], kept["indptr"]), shape=(n, n))
 
@@ -83,23 +94,24 @@ def order(features: Features) -> NDArray[np.int64]:
 
 def kept_modes(features: Features, make: Callable[[], dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
     """The modes of the field's graph in this order, which take longer than most methods; made once."""
-    return _kept(f"modes-{features}", make, N_NEIGHBOURS, EPOCHS)
+    return _kept(f"modes-{features}", make, features)
 
 
+@cache
 def fingerprint(features: Features) -> str:
     """Of the images and how they were made into points."""
-    settings = (WIDTH, N_FEATURES, EPOCHS, BATCH, RATE) if features == "autoencoder" else ()
-    content = repr((features, settings, N_NEIGHBOURS)).encode()
+    learned = hashlib.sha256(_ENCODER.read_bytes()).hexdigest() if features == "autoencoder" else ()
+    content = repr((features, learned, N_NEIGHBOURS)).encode()
     return hashlib.sha256(content).hexdigest()[:16]
 
 
-def _kept(name: str, make: Any, *settings: int) -> dict[str, NDArray[Any]]:
-    """Arrays from the cache, made and written there where they are missing."""
-    path = Path(cache_folder()) / "mnist" / f"{name}-{'-'.join(map(str, settings))}.npz"
+def _kept(name: str, make: Callable[[], dict[str, NDArray[Any]]], features: Features) -> dict[str, NDArray[Any]]:
+    """Arrays of some features from the cache, made and written there where they are missing."""
+    path = Path(cache_folder()) / "mnist" / f"{name}-{fingerprint(features)}.npz"
     if not path.is_file():
         path.parent.mkdir(parents=True, exist_ok=True)
         arrays = make()
         with atomic_path(path) as temporary, temporary.open("wb") as stream:
-            np.savez(stream, **arrays)
+            np.savez(stream, allow_pickle=False, **arrays)
     with np.load(path, allow_pickle=False) as archive:
         return {key: archive[key] for key in archive.files}
