@@ -393,22 +393,23 @@ def disagreeing_markdown() -> str:
     return "\n".join(lines)
 
 
-def seconds_markdown() -> str:
-    """Processor seconds of one fit, and how often COIN's they are."""
+def seconds_markdown(disagreeing: bool = False) -> str:
+    """Processor seconds of one fit; where COIN was fitted too, how often its own they are."""
     found = json.loads(Path("results/beyond/seconds.json").read_text())
-    graphs = list(found["seconds"])
+    seconds = {name: own for name, own in found["seconds"].items() if ("COIN" not in own) == disagreeing}
     lines = [
-        "| one fit | " + " | ".join(graph.capitalize() for graph in graphs) + " |",
-        "| --- |" + " ---: |" * len(graphs),
+        "| one fit | " + " | ".join(graph.capitalize() for graph in seconds) + " |",
+        "| --- |" + " ---: |" * len(seconds),
     ]
-    for fit in found["seconds"][graphs[0]]:
+    for fit in dict.fromkeys(fit for own in seconds.values() for fit in own):
         cells = []
-        for graph in graphs:
-            own, coin = found["seconds"][graph].get(fit), found["seconds"][graph]["COIN"]
-            cells.append("-" if own is None else f"{own:.2f} s ({own / coin:.1f})")
+        for own in seconds.values():
+            ratio = f" ({own[fit] / own['COIN']:.1f})" if fit in own and "COIN" in own else ""
+            cells.append(f"{own[fit]:.2f} s{ratio}" if fit in own else "-")
         lines.append(f"| {fit} | {' | '.join(cells)} |")
     over = f"means over {found['splits']} splits" if found["splits"] > 1 else "of one split"
-    lines += ["", f"Processor seconds on one core of a busy machine, {over}; in brackets, times COIN's own."]
+    brackets = "" if disagreeing else "; in brackets, times COIN's own"
+    lines += ["", f"Processor seconds on one core of a busy machine, {over}{brackets}."]
     return "\n".join(lines)
 
 
@@ -451,6 +452,7 @@ update(
         "ablation table": untitled([row for row in labelled_evenly if row.method in ABLATED]),
         "public table": untitled([row for row in beyond if kind(row.condition) == "public"]),
         "beyond seconds": seconds_markdown(),
+        "disagreeing seconds": seconds_markdown(disagreeing=True),
         **{
             f"disagreeing {labels} {metric}": untitled(
                 [row for row in beyond if kind(row.condition) == labels and row.metric == metric and shown_by(row)]
