@@ -2,9 +2,10 @@
 
     python benchmarks/beyond_seconds.py [--graphs cora,texas,chameleon] [--splits 2] [--out results/beyond/seconds.json]
 
-Citation graphs have 20 labels per class, those whose neighbours disagree a tenth of their labels. Each fit runs on one thread, where the processor's time is what passes on an idle machine; what takes the machine's
-other work is not in it, but for what it takes of the cache. Times of a graph's methods follow one another closely, and
-the means over splits are what is written. Fits that the file has already are made again and replaced.
+Citation graphs have 20 labels per class, those whose neighbours disagree a tenth of their labels. Each fit runs on one
+thread, where the processor's time is what passes on an idle machine; what takes the machine's other work is not in it,
+but for what it takes of the cache. Times of a graph's methods follow one another closely, and the means over splits are
+what is written. Fits that the file has already are made again and replaced.
 """
 
 from __future__ import annotations

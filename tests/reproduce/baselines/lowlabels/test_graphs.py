@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from condiff.reproduce.baselines.lowlabels import METHODS, REGISTRY
-from condiff.reproduce.baselines.lowlabels.graphs import Laplace, Poisson
+from condiff.reproduce.baselines.lowlabels.graphs import Laplace, Poisson, distance_to_nearest
 from condiff.reproduce.baselines.lowlabels.method import LowLabelProblem
 
 
@@ -43,3 +43,13 @@ def test_exit_times_grow_by_one_step_at_a_time(problem: LowLabelProblem) -> None
     degree = np.asarray(problem.graph.weights.sum(axis=1)).reshape(-1, 1)
     assert np.array_equal(times[problem.known], np.zeros((3, 1))) and (times[free] > 0).all()
     assert np.allclose((degree * times - problem.graph.weights @ times)[free], 1, atol=1e-6)
+
+
+def test_the_distance_to_the_nearest_label_is_that_of_all_pairs() -> None:
+    generator = np.random.default_rng(0)
+    points = generator.normal(5, 1, size=(2500, 7)).astype(np.float32)
+    some = np.array([3, 700, 1023, 1024, 2499])
+    expected = np.linalg.norm(points[:, None].astype(float) - points[some], axis=-1).min(axis=1)
+    found = distance_to_nearest(points, some)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert (found[some] == 0).all()
