@@ -10,7 +10,7 @@ from condiff.labelling.learner import Learner
 from condiff.reproduce.baselines.labelling import METHODS, REGISTRY
 from condiff.reproduce.baselines.labelling.method import MULTIPLES, Asking, AskingProblem, Doubting, DoubtProblem
 from condiff.reproduce.baselines.method import Answers
-from condiff.reproduce.protocols import protocol
+from condiff.reproduce.protocols import labelling, protocol, tables
 from condiff.reproduce.protocols.labelling import LabellingOptions, planted
 
 PACKAGES = {"skactiveml": "skactiveml", "graphlearning": "graphlearning", "cleanlab": "cleanlab"}
@@ -79,3 +79,21 @@ def test_planted_labels_are_wrong_and_no_others() -> None:
     labelled = np.flatnonzero(given >= 0)
     assert (len(labelled), len(wrong)) == (100, 20)
     np.testing.assert_array_equal(np.sort(wrong), labelled[given[labelled] != y[labelled]])
+
+
+def test_runs_are_found_whatever_the_last_digits_of_an_encoder_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another processor sums in another order: what it encodes is not the same to the last digit."""
+    exact = tables.load("sk-wine").x
+
+    class OtherProcessor:
+        def fit_transform(self, rows: object) -> np.ndarray:
+            return exact + np.where(exact > 0, 1e-12, -1e-12)
+
+    before = labelling.load("sk-wine").fingerprint
+    monkeypatch.setattr("condiff.encoders.TableEncoder", OtherProcessor)
+    for each in (tables.load, labelling.load):
+        each.cache_clear()
+    found = labelling.load("sk-wine")
+    assert (found.x != exact).any() and found.fingerprint == before
+    for each in (tables.load, labelling.load):
+        each.cache_clear()

@@ -15,9 +15,10 @@ from condiff.encoders.embedding import progress_shown
 from condiff.errors import InvalidInputError
 from condiff.reproduce.baselines.method import Answers
 from condiff.reproduce.datasets import mnist
-from condiff.reproduce.datasets.ordinary_tables import load_table, seed_of
+from condiff.reproduce.datasets.ordinary_tables import seed_of
 from condiff.reproduce.protocol import Case, Job, Options, Protocol, Shown, option
 from condiff.reproduce.protocols import ABOUT
+from condiff.reproduce.protocols.tables import load as load_table
 from condiff.reproduce.runs import Condition
 from condiff.reproduce.splits import Split
 
@@ -39,41 +40,41 @@ _ROWS, _LABELS = 1000, 300
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """Rows as numbers and their classes; whether an encoder made them."""
+    """Rows as numbers and their classes; whether an encoder made them; and a fingerprint of what it made them from.
+
+    What an encoder makes has last digits that are the processor's, and runs are found by the fingerprint.
+    """
 
     x: NDArray[np.float64]
     y: NDArray[np.int64]
     encoded: bool
-
-    @property
-    def fingerprint(self) -> str:
-        """16 hexadecimal digits of the content."""
-        return hashlib.sha256(self.x.tobytes() + self.y.tobytes()).hexdigest()[:16]
+    fingerprint: str
 
 
 @lru_cache(maxsize=len(DATASETS))
 def load(name: str) -> Data:
     """A data set by its name."""
-    from condiff.encoders.table import TableEncoder
-
     if name == "digits":
         from sklearn.datasets import load_digits
 
-        x, y = load_digits(return_X_y=True)
-        return Data(x, y.astype(np.int64), encoded=False)
+        return _as_it_is(*load_digits(return_X_y=True))
     if name == "mnist":
         images, labels = mnist.images()
         some = np.sort(np.random.default_rng(seed_of("labelling mnist")).permutation(len(labels))[:3000])
-        return Data(
-            np.asarray(images[some], np.float64).reshape(len(some), -1) / 255, labels[some].astype(np.int64), False
-        )
+        return _as_it_is(np.asarray(images[some], np.float64).reshape(len(some), -1) / 255, labels[some])
     if name == "banking77":
         from condiff.reproduce.protocols.text import load as load_texts
 
         texts = load_texts(name)
-        return Data(np.asarray(texts.x, np.float64), texts.content.target, encoded=True)
+        return Data(np.asarray(texts.x, np.float64), texts.content.target, True, texts.content.fingerprint)
     table = load_table(name)
-    return Data(np.asarray(TableEncoder().fit_transform(table.columns), np.float64), table.target, encoded=True)
+    return Data(table.x, table.target, True, table.fingerprint)
+
+
+def _as_it_is(x: NDArray[np.float64], y: NDArray[np.int64]) -> Data:
+    """Numbers that no encoder made."""
+    y = y.astype(np.int64)
+    return Data(x, y, False, hashlib.sha256(x.tobytes() + y.tobytes()).hexdigest()[:16])
 
 
 def draw(name: str, y: NDArray[np.int64], seed: int) -> Split:
