@@ -387,18 +387,27 @@ def _coverages(runs: Sequence[Run]) -> list[str]:
     """Of our intervals, over all windows that there are; the spread is a standard error over panels."""
     lines = ["| steps ahead | hidden | panels | runs | 80 % intervals | 95 % intervals |", "|" + " ---: |" * 6]
     own = [run for run in runs if run.method == _OWN]
-    cells: dict[tuple[int, float], dict[str, list[Run]]] = defaultdict(lambda: defaultdict(list))
+    cells: dict[tuple[int, float], list[Run]] = defaultdict(list)
     for run in own:
-        cells[_wanted_horizon(run), run.condition.number("hidden")][run.dataset].append(run)
-    for (horizon, rate), panels in sorted(cells.items()):
-        texts = []
-        for level in (80, 95):
-            means = [np.mean([run.metrics[f"coverage_{level}"] for run in each]) for each in panels.values()]
-            error = f" ± {np.std(means, ddof=1) / np.sqrt(len(means)):.1f}" if len(means) > 1 else ""
-            texts.append(f"{np.mean(means):.1f}{error}")
-        count = sum(len(each) for each in panels.values())
-        lines.append(f"| {horizon} | {100 * rate:.0f} % | {len(panels)} | {count} | {texts[0]} | {texts[1]} |")
+        cells[_wanted_horizon(run), run.condition.number("hidden")].append(run)
+    for (horizon, rate), some in sorted(cells.items()):
+        lines.append(f"| {horizon} | {100 * rate:.0f} % | {_coverage_of(some)} |")
+    if len(cells) > 1:
+        lines.append(f"| all | all | {_coverage_of(own)} |")
     return lines
+
+
+def _coverage_of(runs: Sequence[Run]) -> str:
+    """Panels, runs and the shares of the truth within intervals, every panel counting the same."""
+    panels: dict[str, list[Run]] = defaultdict(list)
+    for run in runs:
+        panels[run.dataset].append(run)
+    texts = []
+    for level in (80, 95):
+        means = [np.mean([run.metrics[f"coverage_{level}"] for run in each]) for each in panels.values()]
+        error = f" ± {np.std(means, ddof=1) / np.sqrt(len(means)):.1f}" if len(means) > 1 else ""
+        texts.append(f"{np.mean(means):.1f}{error}")
+    return f"{len(panels)} | {len(runs)} | {texts[0]} | {texts[1]}"
 
 
 def _beside(runs: Sequence[Run], names: Sequence[str]) -> list[str]:
