@@ -39,6 +39,10 @@ class WriteError(CondiffError, OSError):
     """A file that cannot be written: no room, no permission, a read-only disk. What was there before is still there."""
 
 
+class FailedRunsError(CondiffError):
+    """Some runs of a sweep failed; the others are stored."""
+
+
 class StepSizeError(CondiffError, ValueError):
     """A diffusion strength past a certified limit, with ``strict=True``."""
 

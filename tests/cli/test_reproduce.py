@@ -54,6 +54,19 @@ def test_a_second_time_nothing_is_trained_and_the_json_is_the_same(condiff, vill
     assert "2 already stored" in second.err
 
 
+def test_tables_are_written_of_the_runs_that_did_not_fail(condiff, village, tmp_path):
+    command = ("reproduce", "node", village, "--splits", 1, "--inits", 1, *QUICK, "--out", tmp_path, "--no-pictures")
+    # Steps this long end in no number at all, which the integrator of the one refuses.
+    failing = ("--set", "GRAND.training.learning_rate=1e30")
+    done = condiff(*command, "--method", "GRAND,MLP", *failing)
+    assert done.code == 2
+    assert "1 of 2 runs failed, the others are kept; the first was GRAND on village" in done.err
+    assert "MLP" in done.out
+    assert [row["method"] for row in json.loads((tmp_path / "summary.json").read_text())] == ["MLP"]
+    alone = condiff(*command, "--method", "GRAND", *failing)
+    assert alone.code == 2 and not alone.out
+
+
 def test_results_do_not_depend_on_the_number_of_jobs(condiff, village, tmp_path):
     found = []
     for jobs in (1, 2):

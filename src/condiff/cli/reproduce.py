@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from condiff.cli.output import batches_shown, console, note, print_json, typed
-from condiff.errors import InvalidInputError
+from condiff.errors import FailedRunsError, InvalidInputError
 
 if TYPE_CHECKING:
     from condiff.reproduce.protocol import Job, Options, Protocol
@@ -239,8 +239,16 @@ def run(protocol: Protocol, options: Options, running: Running) -> None:
         protocol.prepare([job for job in jobs if job.key.digest not in held], pool, note)
         ahead = 64 if running.cluster is None else AHEAD
         made_runs = sweep(jobs, store, pool, made, ahead=ahead, batches=protocol.batches)
-        follow(made_runs, len(jobs), protocol.metrics)
+        failed: FailedRunsError | None = None
+        try:
+            follow(made_runs, len(jobs), protocol.metrics)
+        except FailedRunsError as error:
+            failed = error  # the tables are of the others
+        done = store.find(keys)
+        jobs = [job for job in jobs if job.key.digest in done]
         runs, everything, makers = store.held(keys), store.runs(protocol.name), store.makers(protocol.name)
+    if failed is not None and not runs:
+        raise failed
     rows, all_rows = headline(runs, protocol.metrics), headline(everything, protocol.metrics)
     texts = protocol.texts(everything)
     write_results(out, all_rows, made, makers=makers, splits=splits_record(jobs), texts=texts)
@@ -253,10 +261,11 @@ def run(protocol: Protocol, options: Options, running: Running) -> None:
         console.print(terminal_table([row for row in rows if row.metric in (protocol.on_screen or protocol.metrics)]))
     for line in protocol.remarks(jobs, runs):
         note(line)
-    if running.json:
-        return
-    files = ", ".join(["summary.json", "summary.csv", "table.md", "table.tex", *texts, STORE])
-    console.print(f"\nwritten to {out}: {files}", markup=False)
+    if not running.json:
+        files = ", ".join(["summary.json", "summary.csv", "table.md", "table.tex", *texts, STORE])
+        console.print(f"\nwritten to {out}: {files}", markup=False)
+    if failed is not None:
+        raise failed
 
 
 def _is_of_a_folder(args: list[str]) -> bool:

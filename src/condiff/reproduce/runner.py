@@ -9,7 +9,7 @@ from itertools import islice
 from queue import SimpleQueue
 from typing import Any, Protocol
 
-from condiff.errors import CondiffError
+from condiff.errors import CondiffError, FailedRunsError
 from condiff.reproduce.runs import Key, Run
 from condiff.reproduce.store import Store
 
@@ -66,7 +66,9 @@ def sweep(
     Raises
     ------
     CondiffError
-        If workers die; or, after everything else is done, if runs failed.
+        If workers die.
+    FailedRunsError
+        If runs failed, after everything else is done.
     """
     held = store.find(job.key for job in jobs)
     done, first = 0, len(held)
@@ -106,7 +108,7 @@ def sweep(
             yield Progress(run, done, len(jobs), first)
     if failures:
         failed, cause = failures[0]
-        raise CondiffError(
+        raise FailedRunsError(
             f"{len(failures)} of {len(jobs)} runs failed, the others are kept; the first was {failed.key.method} on "
             f"{failed.key.dataset}, split {failed.key.split}, init {failed.key.init}: {type(cause).__name__}: {cause}"
         ) from cause
