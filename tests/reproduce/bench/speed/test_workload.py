@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import time
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -9,18 +9,31 @@ from torch import Tensor
 from condiff.reproduce.bench.speed import Workload, measure
 
 
-def _waits(an_epoch: float, start: float = 0.0, shift: float = 0.0):
-    def run(epochs: int) -> Tensor:
-        time.sleep(start + an_epoch * epochs)
-        return torch.full((3,), float(epochs)) + shift
+class Clock:
+    """Time passes only where work takes it."""
 
-    return run
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def takes(self, an_epoch: float, start: float = 0.0, shift: float = 0.0):
+        def run(epochs: int) -> Tensor:
+            self.now += start + an_epoch * epochs
+            return torch.full((3,), float(epochs)) + shift
+
+        return run
 
 
-def test_both_take_turns_and_medians_are_reported() -> None:
+@pytest.fixture
+def clock(monkeypatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr("condiff.reproduce.bench.speed.workload.time", SimpleNamespace(perf_counter=lambda: made.now))
+    return made
+
+
+def test_both_take_turns_and_medians_are_reported(clock) -> None:
     told: list[str] = []
-    row = measure(Workload("nap", "sleeping", 10, _waits(0.004), _waits(0.001, shift=0.5)), 3, told.append)
-    assert row["ratio"] == pytest.approx(4, rel=0.3)
+    row = measure(Workload("nap", "sleeping", 10, clock.takes(4.0), clock.takes(1.0, shift=0.5)), 3, told.append)
+    assert (row["reference_seconds"], row["engine_seconds"]) == (40.0, 10.0)
     assert row["ratio"] == row["reference_seconds"] / row["engine_seconds"]
     assert row["max_difference"] == 0.5
     assert (row["task"], row["epochs"], row["reference_epochs"], row["repeats"]) == ("nap", 10, 10, 3)
@@ -28,14 +41,14 @@ def test_both_take_turns_and_medians_are_reported() -> None:
     assert told == ["nap: warming up", *(f"nap: turn {turn} of 3" for turn in (1, 2, 3))]
 
 
-def test_a_long_reference_is_extended_along_a_straight_line() -> None:
-    work = Workload("nap", "", 1000, _waits(0.002, 0.02), _waits(1e-5), reference_epochs=(2, 12))
-    assert measure(work, 3)["reference_seconds"] == pytest.approx(0.02 + 0.002 * 1000, rel=0.3)
+def test_a_long_reference_is_extended_along_a_straight_line(clock) -> None:
+    work = Workload("nap", "", 1000, clock.takes(2.0, start=20.0), clock.takes(1.0), reference_epochs=(2, 12))
+    assert measure(work, 3)["reference_seconds"] == 20 + 2 * 1000
 
 
-def test_times_are_those_of_one_fit() -> None:
-    work = Workload("nap", "", 10, _waits(0.002), _waits(0.002), reference_fits=2, engine_fits=10)
-    assert measure(work, 3)["ratio"] == pytest.approx(5, rel=0.3)
+def test_times_are_those_of_one_fit(clock) -> None:
+    work = Workload("nap", "", 10, clock.takes(2.0), clock.takes(2.0), reference_fits=2, engine_fits=10)
+    assert measure(work, 3)["ratio"] == 5
 
 
 def test_outputs_are_compared_after_as_many_epochs_of_both() -> None:
