@@ -13,7 +13,10 @@ START = 4096
 
 
 def kind_of(path: Path) -> str | None:
-    """Which kind of graph a file looks like by how it begins, "edges" for any other text; None for none."""
+    """Which kind of graph a file looks like by how it begins, "edges" for any other text; None for none.
+
+    "packed", "pickle" and "gexf" are known only to be refused.
+    """
     with path.open("rb") as stream:
         start = stream.read(START)
     text = start.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
@@ -23,10 +26,14 @@ def kind_of(path: Path) -> str | None:
         return "npz"
     if text.startswith(b"%%matrixmarket"):
         return "mtx"
-    if text.startswith((b"<?xml", b"<graphml")):
-        return "graphml"
+    if text.startswith((b"<?xml", b"<graphml", b"<gexf")):
+        return "gexf" if b"<gexf" in text else "graphml"
     if start[8:9] == b"{" and b"\0" in start[:8]:  # the length of a header, then the header
         return "safetensors"
+    if start.startswith(b"\x1f\x8b"):
+        return "packed"
+    if start.startswith(b"\x80") and start[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
+        return "pickle"
     if b"\0" in start:
         return None
     if text.startswith(b"{"):
@@ -47,7 +54,7 @@ def holds_graph(path: Path) -> bool:
         with path.open("rb") as stream:
             start = stream.read(START)
         return path.suffix.lower() == ".json" and re.search(rb'"(nodes|links|edges)"\s*:\s*\[', start) is not None
-    return kind not in (None, "edges")
+    return kind not in (None, "edges", "packed", "pickle")
 
 
 def _has_tensors(path: Path) -> bool:
