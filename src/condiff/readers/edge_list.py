@@ -86,16 +86,15 @@ def _edges(path: Path, given: Sequence[tuple[int, str]], kinds: str) -> list[tup
             f"{where} is no list of edges (two names and perhaps a weight on each line): give {kinds}"
         )
     found: list[tuple[str, str, float]] = []
-    for line, cells in rows:
-        written = weights.get(line, cells[more[0]] if more and len(cells) > more[0] else "1")
+    for at, cells in rows:
+        beside = cells[more[0]] if more and len(cells) > more[0] else "1"
+        written = weights.get(at, beside)
         weight = as_number(written)
         if weight is None or weight < 0:
-            raise InvalidFileError(
-                f"{path}, line {line}: the weight is {written!r}: give a number that is not negative"
-            )
+            raise InvalidFileError(f"{path}, line {at}: the weight is {written!r}: give a number that is not negative")
         for name in (cells[source], cells[target]):
             if not name:
-                raise InvalidFileError(f"{path}, line {line}: the name of a node is empty: give every node one")
+                raise InvalidFileError(f"{path}, line {at}: the name of a node is empty: give every node one")
         found.append((cells[source], cells[target], weight))
     return found
 
