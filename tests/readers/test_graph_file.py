@@ -186,12 +186,14 @@ def test_json_of_neighbours(tmp_path: Path) -> None:
 def test_which_files_are_graphs_and_nothing_else(tmp_path: Path) -> None:
     np.savez(tmp_path / "graph.npz", **LAYOUTS["edges"])
     np.savez(tmp_path / "rows.npz", X=FEATURES, edges=LABELS)
+    np.savez(tmp_path / "rows and edges.npz", X=FEATURES, edges=EDGES, y=LABELS)
+    np.savez(tmp_path / "rows and matrix.npz", X=FEATURES, adj=PATH, y=LABELS)
     nx.write_graphml(nx.path_graph(3), tmp_path / "graph.graphml")
     (tmp_path / "graph.json").write_text('{"nodes": [], "links": []}')
     (tmp_path / "columns.json").write_text('{"height": [1, 2], "kind": ["a", "b"]}')
     (tmp_path / "edges.csv").write_text("source,target\na,b\n")
     files = sorted(path.name for path in tmp_path.iterdir() if holds_graph(path))
-    assert files == ["graph.graphml", "graph.json", "graph.npz"]
+    assert files == ["graph.graphml", "graph.json", "graph.npz", "rows and edges.npz", "rows and matrix.npz"]
 
 
 @pytest.mark.parametrize(

@@ -68,9 +68,18 @@ def load_npz_graph(path: Path | str, *, needs_features: bool = True) -> NodeData
 
 
 def has_edges(path: Path) -> bool:
-    """Whether an ``.npz`` file holds a graph, by the names of its arrays; one with rows ``X`` is a table."""
+    """Whether an ``.npz`` file holds a graph, by the names of its arrays.
+
+    One with rows ``X`` is a table, unless pairs of nodes or a square matrix are beside them.
+    """
     with NpzArrays(path) as archive:
         keys = archive.keys()
+        if "X" in keys:
+            pairs = [archive.header(key)[0] for key in _PAIRS if key in keys]
+            square = [archive.header(key)[0] for key in _DENSE if key in keys]
+            return any(len(shape) == 2 and 2 in shape for shape in pairs) or any(
+                len(shape) == 2 and shape[0] == shape[1] for shape in square
+            )
         parts = any({f"{prefix}data", f"{prefix}indptr"} <= keys for prefix in _ADJACENCY) or keys >= _COORDINATES
         return not {"X", "X_data"} & keys and (parts or bool({*_DENSE, *_PAIRS} & keys))
 
