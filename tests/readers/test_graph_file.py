@@ -218,6 +218,10 @@ def test_numbers_of_nodes_are_sorted_as_numbers(tmp_path: Path) -> None:
     assert read_graph(tmp_path / "graph.txt").node_names == ("2", "9", "10")
 
 
+def several_disks() -> bytes:
+    return b"PK\x06\x07" + bytes(12) + b"\x02\0\0\0" + b"PK\x05\x06" + b"\xff" * 16 + b"\0\0"
+
+
 def damaged_zip() -> bytes:
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:
@@ -253,6 +257,7 @@ def damaged_zip() -> bytes:
         (b"<?xml version='1.0'?><graphml><node></graphml>", "not a readable GraphML"),
         (b"\x08\0\0\0\0\0\0\0{damaged", "not a readable file of tensors"),
         (damaged_zip(), "holds Python objects"),
+        (several_disks(), "not a readable archive"),
     ],
 )
 def test_other_files_are_refused_in_one_line(tmp_path: Path, content: bytes, message: str) -> None:

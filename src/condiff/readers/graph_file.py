@@ -276,11 +276,11 @@ def _tensors(path: Path, needs_features: bool) -> NodeDataset:
     geometric = "torch_geometric.data.data.Data", "torch_geometric.data.storage.GlobalStorage"
     attributes = "torch_geometric.data.data.DataEdgeAttr", "torch_geometric.data.data.DataTensorAttr"
     stands_for: list[Any] = [(_Attributes, name) for name in (*geometric, *attributes)]
-    with zipfile.ZipFile(path) as archive:
+    with refusing(path, "a readable archive", remedy), zipfile.ZipFile(path) as archive:
         size = sum(info.file_size for info in archive.infolist())
     check_room(path, size, remedy, packed=path.stat().st_size)
     try:
-        with torch.serialization.safe_globals(stands_for):
+        with torch.serialization.safe_globals(stands_for), torch.sparse.check_sparse_tensor_invariants(enable=True):
             content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # pickles fail in many ways, and this one is never opened as such
         raise InvalidFileError(f"{path} holds Python objects, which are never loaded: {remedy}") from error
@@ -304,14 +304,22 @@ def _plain_arrays(key: str, tensor: Any) -> dict[str, NDArray[Any]]:
     """A tensor as an array, or as its CSR parts where it is sparse; of short numbers as longer ones."""
     import torch
 
-    value = tensor.resolve_conj().to(torch.float32) if tensor.dtype == torch.bfloat16 else tensor
+    value = tensor.to(torch.float32) if tensor.dtype == torch.bfloat16 else tensor
     if value.layout == torch.strided:
         return {key: value.numpy()}
-    entries = value.to_sparse_coo().coalesce()
-    csr = sp.coo_array((entries.values().numpy(), tuple(entries.indices().numpy())), shape=tuple(value.shape)).tocsr()
+    # Torch's own conversions believe the indices of a file.
+    shape = np.array(value.shape)
+    if value.layout == torch.sparse_csr:
+        found = [value.values(), value.col_indices(), value.crow_indices()]
+    elif value.layout == torch.sparse_coo:
+        ends = tuple(each.numpy() for each in value._indices())
+        csr = sp.coo_array((value._values().numpy(), ends), shape=tuple(value.shape)).tocsr()
+        found = [torch.from_numpy(each) for each in (csr.data, csr.indices, csr.indptr)]
+    else:
+        raise ValueError(f"{key} is a tensor of the layout {value.layout}")
     prefix = _SPARSE.get(key, key)
-    parts = {part: getattr(csr, part) for part in ("data", "indices", "indptr")} | {"shape": np.array(csr.shape)}
-    return {f"{prefix}_{part}": each for part, each in parts.items()}
+    parts = zip(("data", "indices", "indptr"), found, strict=True)
+    return {f"{prefix}_{part}": each.numpy() for part, each in parts} | {f"{prefix}_shape": shape}
 
 
 def _safetensors(path: Path, needs_features: bool) -> NodeDataset:

@@ -20,7 +20,7 @@ def kind_of(path: Path) -> str | None:
     with path.open("rb") as stream:
         start = stream.read(START)
     text = start.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
-    if zipfile.is_zipfile(path):
+    if is_archive(path):
         return "torch" if _has_tensors(path) else "npz"
     if path.suffix.lower() == ".npz":
         return "npz"
@@ -49,12 +49,18 @@ def holds_graph(path: Path) -> bool:
     if kind == "npz":
         from condiff.readers.npz_graph import has_edges
 
-        return zipfile.is_zipfile(path) and has_edges(path)
+        return is_archive(path) and has_edges(path)
     if kind == "json":
         with path.open("rb") as stream:
             start = stream.read(START)
         return path.suffix.lower() == ".json" and re.search(rb'"(nodes|links|edges)"\s*:\s*\[', start) is not None
     return kind not in (None, "edges", "packed", "pickle")
+
+
+def is_archive(path: Path) -> bool:
+    """Whether a file is a ZIP archive; looking for that alone fails where one says that it spans several disks."""
+    with refusing(path, "a readable archive", "save it again"):
+        return zipfile.is_zipfile(path)
 
 
 def _has_tensors(path: Path) -> bool:

@@ -14,7 +14,6 @@ Other keys are left unread, and pickled ones are never opened.
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +26,7 @@ from condiff.files import atomic_path, check_room
 from condiff.readers.arrays import NpzArrays
 from condiff.readers.cells import MISSING_CELLS, listed
 from condiff.readers.graph_folder import classes_of
+from condiff.readers.graph_kind import is_archive
 from condiff.readers.node import NodeDataset, undirected
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def load_npz_graph(path: Path | str, *, needs_features: bool = True) -> NodeData
     path = Path(path)
     if not path.is_file():
         raise InvalidFileError(f"{path}: no such file")
-    if not zipfile.is_zipfile(path):
+    if not is_archive(path):
         raise InvalidFileError(
             f"{path} is not an .npz file (a zip of arrays), or is cut off: save it anew with save_npz_graph"
         )
