@@ -195,6 +195,37 @@ def test_where_no_label_can_be_held_out_labelled_edges_say_whether_to_diffuse() 
     assert alike.layers_ > 0 and alike.homophily_.adjusted == 1.0
 
 
+def sides(opposite: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Columns, classes, edges between opposite classes or at random, and two labels of each of four classes."""
+    chance, y = np.random.default_rng(3), np.arange(400) % 4
+    likely = np.where(y[:, None] == (y + 2) % 4, 0.08, 0.002) if opposite else 0.02
+    edges = np.triu(chance.random((400, 400)) < likely, 1)
+    centres = 1.5 * np.array([[1.0, 0, 0], [0, 1, 0], [-1, 0, 0], [0, -1, 0]])
+    X = centres[y] + chance.normal(size=(400, 3))
+    return X, y, (edges | edges.T).astype(float), np.where(np.arange(400) < 8, y, -1)
+
+
+def test_few_labels_and_random_edges_leave_the_base_alone() -> None:
+    X, _, edges, labels = sides(opposite=False)
+    with pytest.warns(HomophilyWarning, match="nothing is diffused"):
+        model = COINClassifier(graph="precomputed").fit(X, labels, adjacency=edges)
+    assert model.layers_ == 0
+    assert [each.hops for each in model.averaged_] == [0] and not model.averaged_[0].of_edges
+
+
+def test_few_labels_are_not_diffused_where_columns_of_neighbours_are_unlike() -> None:
+    X, y, edges, labels = sides(opposite=True)
+    model = COINClassifier(graph="precomputed").fit(X, labels, adjacency=edges)
+    assert model.layers_ == 0 and "no diffusion" in str(model.choice_)
+    assert (model.transduction_ == y)[8:].mean() > 0.8
+    asked = COINClassifier(graph="precomputed", layers=12).fit(X, labels, adjacency=edges)
+    assert asked.layers_ == 12
+    # Labelled neighbours that agree are believed before columns are.
+    together = np.where(y[:, None] == y, 1.0, 0.0) * (np.arange(400) < 8)
+    agreeing = COINClassifier(graph="precomputed").fit(X, labels, adjacency=np.maximum(edges, together + together.T))
+    assert agreeing.layers_ > 0
+
+
 # ---- the diffusion -------------------------------------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import pickle
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -185,12 +186,14 @@ def test_json_of_neighbours(tmp_path: Path) -> None:
 def test_which_files_are_graphs_and_nothing_else(tmp_path: Path) -> None:
     np.savez(tmp_path / "graph.npz", **LAYOUTS["edges"])
     np.savez(tmp_path / "rows.npz", X=FEATURES, edges=LABELS)
+    np.savez(tmp_path / "rows and edges.npz", X=FEATURES, edges=EDGES, y=LABELS)
+    np.savez(tmp_path / "rows and matrix.npz", X=FEATURES, adj=PATH, y=LABELS)
     nx.write_graphml(nx.path_graph(3), tmp_path / "graph.graphml")
     (tmp_path / "graph.json").write_text('{"nodes": [], "links": []}')
     (tmp_path / "columns.json").write_text('{"height": [1, 2], "kind": ["a", "b"]}')
     (tmp_path / "edges.csv").write_text("source,target\na,b\n")
     files = sorted(path.name for path in tmp_path.iterdir() if holds_graph(path))
-    assert files == ["graph.graphml", "graph.json", "graph.npz"]
+    assert files == ["graph.graphml", "graph.json", "graph.npz", "rows and edges.npz", "rows and matrix.npz"]
 
 
 @pytest.mark.parametrize(
@@ -215,6 +218,10 @@ def test_numbers_of_nodes_are_sorted_as_numbers(tmp_path: Path) -> None:
     assert read_graph(tmp_path / "graph.txt").node_names == ("2", "9", "10")
 
 
+def several_disks() -> bytes:
+    return b"PK\x06\x07" + bytes(12) + b"\x02\0\0\0" + b"PK\x05\x06" + b"\xff" * 16 + b"\0\0"
+
+
 def damaged_zip() -> bytes:
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:
@@ -231,12 +238,17 @@ def damaged_zip() -> bytes:
         (b"a b {x}}\n", "the weight is '{x}}'"),
         (b"a b {[1]}\n", "the weight is '{.1.}'"),
         (b"graph [ node [ id 1 ", "not a readable GML file"),
-        (b'{"nodes": [{"id": 1}], "links": [{"source": 1, "target": 2}]}', "not a readable graph"),
         (b'{"nodes": [{"id": 1}, {"id": 1}], "links": []}', "two nodes of one id"),
         (b'{"nodes": 3}', "not a readable graph"),
         (b'{"links": [[1], [5]], "labels": [0, 1]}', "must be in 0 .. 1, but reach from 0 to 5"),
         (b"", "is no list of edges"),
         (b"\x00\x01binary", "is no graph that can be read"),
+        (b"\x1f\x8b\x08packed", "is packed: unpack it first"),
+        (pickle.dumps({"edges": [[0, 1]]}), "holds pickled Python objects, which are never loaded"),
+        (b"<?xml version='1.0'?><gexf><graph/></gexf>", "is a GEXF file, which is not read: export it as GraphML"),
+        (b'{"nodes": [{"id": 1}], "links": [{"source": 1, "target": 2}]}', "there is no node '2', which a link names"),
+        (b'{"nodes": []}', "it has no links"),
+        (b"a,,1\nb,c,2\n", "line 2|line 1"),
         (b"%%MatrixMarket matrix coordinate real general\n2 3 1\n1 1 1\n", "an adjacency is square"),
         (b"%%MatrixMarket matrix array real general\n99999999 99999999\n1\n", "as no ordinary content does"),
         (b"%%MatrixMarket matrix coordinate real general\n2 2 1\n9 9 1\n", "entries outside of 2 x 2"),
@@ -245,6 +257,7 @@ def damaged_zip() -> bytes:
         (b"<?xml version='1.0'?><graphml><node></graphml>", "not a readable GraphML"),
         (b"\x08\0\0\0\0\0\0\0{damaged", "not a readable file of tensors"),
         (damaged_zip(), "holds Python objects"),
+        (several_disks(), "not a readable archive"),
     ],
 )
 def test_other_files_are_refused_in_one_line(tmp_path: Path, content: bytes, message: str) -> None:
@@ -261,7 +274,10 @@ def test_other_files_are_refused_in_one_line(tmp_path: Path, content: bytes, mes
         ({"edges": np.zeros((3, 3), int)}, "an edge has two ends"),
         ({"edges": EDGES, "labels": np.array([0, 1])}, "must be in 0 .. 1, but reach from 0 to 2"),
         ({"edges": EDGES, "edge_weight": np.ones(3)}, "for each of 2 edges"),
-        ({"edges": EDGES.astype(float)}, "must hold whole numbers"),
+        ({"edges": EDGES + 0.5}, "must hold whole numbers"),
+        ({"edges": EDGES + 1, "labels": LABELS}, "goes from 1 to 3, but nodes count from 0: subtract 1"),
+        ({"edges": EDGES, "labels": np.eye(3)}, "must hold one class of each node"),
+        ({"edges": EDGES, "labels": np.array([0.5, 1, 2])}, "must hold one class of each node"),
         ({"adj_matrix": PATH[:2]}, "an adjacency is square"),
         ({"nothing": PATH}, r"adj_data \(or edges\) is missing"),
     ],
@@ -303,3 +319,124 @@ def test_a_path_that_is_not_there() -> None:
 def test_names_of_thousands_of_digits_are_names(tmp_path: Path) -> None:
     (tmp_path / "graph.txt").write_text(f"{'9' * 5000} 1\n1 2\n")
     assert len(read_graph(tmp_path / "graph.txt").node_names) == 3
+
+
+def test_a_header_is_found_whatever_its_names(tmp_path: Path) -> None:
+    for name, text in {
+        "igraph": '"from","to"\n"1","2"\n"2","3"\n',
+        "snap": "node_1,node_2\n1,2\n2,3\n",
+        "own": "left\tright\n1\t2\n2\t3\n",
+        "pandas": ",source,target\n0,1,2\n1,2,3\n",
+        "gephi": "Source,Target,Type,Id,Label,Weight\n1,2,Undirected,0,,1.0\n2,3,Undirected,1,,1.0\n",
+        "trailing": "1,2,\n2,3,\n",
+        "remarks": "1 2 # first\n2 3\n",
+    }.items():
+        (tmp_path / name).write_text(text)
+        found = read_graph(tmp_path / name)
+        assert found.node_names == ("1", "2", "3"), name
+        np.testing.assert_array_equal(found.adjacency.toarray(), PATH > 0, err_msg=name)
+
+
+def test_names_may_hold_blanks_and_commas(tmp_path: Path) -> None:
+    for name, text in {
+        "commas": '"Smith, John",Ann Doe,1\nAnn Doe,Bo,2\n',
+        "tabs": "Smith, John\tAnn Doe\t{'weight': 1}\nAnn Doe\tBo\t{'weight': 2}\n",
+    }.items():
+        (tmp_path / name).write_text(text)
+        found = read_graph(tmp_path / name)
+        assert found.node_names == ("Smith, John", "Ann Doe", "Bo"), name
+        np.testing.assert_array_equal(found.adjacency.toarray(), PATH, err_msg=name)
+
+
+def test_lists_of_neighbours(tmp_path: Path) -> None:
+    graph = nx.Graph([(0, 1), (0, 2), (1, 2), (2, 3)])
+    graph.add_node(9)
+    nx.write_adjlist(graph, tmp_path / "graph")
+    found = read_graph(tmp_path / "graph")
+    assert (found.node_names, found.n_edges) == (("0", "1", "2", "3", "9"), 4)
+    (tmp_path / "graph.adjlist").write_text("0 1 2\n1 2\n")
+    assert read_graph(tmp_path / "graph.adjlist").n_edges == 3
+    (tmp_path / "empty.adjlist").write_text("# nothing\n")
+    with pytest.raises(InvalidFileError, match="has no nodes"):
+        read_graph(tmp_path / "empty.adjlist")
+    nx.write_multiline_adjlist(graph, tmp_path / "lines")
+    with pytest.raises(InvalidFileError, match=r"has attributes, which no list of neighbours has: .*write_edgelist"):
+        read_graph(tmp_path / "lines")
+
+
+def test_an_edge_that_gml_lists_twice_is_no_error(tmp_path: Path) -> None:
+    nodes = "".join(f'  node [ id {number} label "{name}" ]\n' for number, name in enumerate("abc"))
+    pairs = ((0, 1, 1), (1, 2, 2), (2, 1, 1))
+    edges = "".join(f"  edge [ source {a} target {b} weight {w} ]\n" for a, b, w in pairs)
+    (tmp_path / "graph").write_text(f'Creator "a graph [ of mine"\ngraph\n[\n{nodes}{edges}]\n')
+    np.testing.assert_array_equal(read_graph(tmp_path / "graph").adjacency.toarray(), PATH)
+
+
+def test_lists_of_numbers_in_gml_are_features(tmp_path: Path) -> None:
+    graph = nx.Graph([("a", "b", {"weight": 1.0}), ("b", "c", {"weight": 2.0})])
+    for node, values in zip("abc", FEATURES.tolist(), strict=True):
+        graph.nodes[node]["vector"] = values
+    nx.write_gml(graph, tmp_path / "graph")
+    np.testing.assert_array_equal(read_graph(tmp_path / "graph").features.toarray(), FEATURES)
+
+
+def test_a_label_of_its_own_for_every_node_is_a_name(tmp_path: Path) -> None:
+    graph = nx.Graph([(0, 1, {"weight": 1.0}), (1, 2, {"weight": 2.0})])
+    for node in graph:
+        graph.nodes[node].update({"label": f"Person {node}", "y": node % 2, "age": 30.0 + node})
+    nx.write_graphml(graph, tmp_path / "graph")
+    found = read_graph(tmp_path / "graph")
+    assert (found.labels.tolist(), found.features.toarray().tolist()) == ([0, 1, 0], [[30], [31], [32]])
+
+
+def test_groups_and_values_of_d3(tmp_path: Path) -> None:
+    nodes = [{"name": "a", "group": 1}, {"name": "b", "group": 2}, {"name": "c", "group": 1}]
+    links = [{"source": 0, "target": 1, "value": 1}, {"source": 1, "target": 2, "value": 2}]
+    (tmp_path / "graph").write_text(json.dumps({"nodes": nodes, "links": links}))
+    found = read_graph(tmp_path / "graph")
+    np.testing.assert_array_equal(found.adjacency.toarray(), PATH)
+    assert (found.labels.tolist(), found.n_features) == ([0, 1, 0], 0)
+
+
+def test_json_of_pairs(tmp_path: Path) -> None:
+    labels = ["red", "blue", None]
+    for content in ({"edges": [[0, 1], [2, 1]]}, {"edge_index": [[0, 1], [1, 2]]}):
+        (tmp_path / "graph").write_text(json.dumps({**content, "features": FEATURES.tolist(), "labels": labels}))
+        found = read_graph(tmp_path / "graph")
+        np.testing.assert_array_equal(found.adjacency.toarray(), PATH > 0)
+        assert (found.labels.tolist(), found.class_names) == ([1, 0, -1], ("blue", "red"))
+    (tmp_path / "graph").write_text(json.dumps({"links": [[1], [2], []], "labels": [3, None, 3]}))
+    assert read_graph(tmp_path / "graph").labels.tolist() == [3, -1, 3]
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR:UserWarning")
+@pytest.mark.parametrize("form", ["to_sparse", "to_sparse_csr", "bfloat16", "requires_grad_"])
+def test_tensors_of_any_layout(tmp_path: Path, form: str) -> None:
+    arrays = {key: torch.as_tensor(np.ascontiguousarray(value)) for key, value in LAYOUTS["edge_index"].items()}
+    arrays |= {"x": getattr(arrays["x"], form)(), "y": arrays["y"][:, None]}
+    torch.save(arrays, tmp_path / "graph.pt")
+    check(read_graph(tmp_path / "graph.pt", needs_features=True))
+
+
+def test_nodes_without_edges_are_counted(tmp_path: Path) -> None:
+    torch.save({"edge_index": torch.tensor(EDGES.T.copy()), "num_nodes": 5}, tmp_path / "graph.pt")
+    np.savez(tmp_path / "graph.npz", edge_index=EDGES.T, num_nodes=5)
+    for name in ("graph.pt", "graph.npz"):
+        assert (read_graph(tmp_path / name).n_nodes, read_graph(tmp_path / name).n_edges) == (5, 2)
+    np.savez(tmp_path / "graph.npz", edge_index=EDGES.T, num_nodes=[5, 5])
+    with pytest.raises(InvalidFileError, match="num_nodes must be one number"):
+        read_graph(tmp_path / "graph.npz")
+
+
+@pytest.mark.parametrize(
+    "labels", [np.array([0.0, 1.0, np.nan]), np.array(["a", "b", ""]), LABELS[:, None], np.array(["a", "b", "nan"])]
+)
+def test_labels_of_any_kind(tmp_path: Path, labels: Any) -> None:
+    np.savez(tmp_path / "graph.npz", **{**LAYOUTS["dense"], "node_label": labels})
+    check(read_graph(tmp_path / "graph.npz"))
+
+
+@pytest.mark.parametrize("key", ["X", "feat", "node_feat"])
+def test_features_by_other_names(tmp_path: Path, key: str) -> None:
+    np.savez(tmp_path / "graph.npz", **{"adj": PATH, key: FEATURES, "label": LABELS})
+    check(read_graph(tmp_path / "graph.npz", needs_features=True))

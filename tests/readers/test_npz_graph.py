@@ -86,8 +86,8 @@ def test_graphs_without_labels_or_attributes(tmp_path: Path) -> None:
         ("attr_matrix", np.ones(3), "must hold numbers in 2 dimension"),
         ("attr_matrix", np.full((3, 1), np.nan), "has NaN"),
         ("labels", np.array([0, 1]), "has 2 entries for 3 nodes"),
-        ("labels", np.array([0.5, 1.0, 2.0]), "must hold whole numbers"),
-        ("labels", np.eye(3, dtype=int), "must hold whole numbers"),
+        ("labels", np.array([0.5, 1.0, 2.0]), "must hold one class of each node"),
+        ("labels", np.eye(3, dtype=int), "must hold one class of each node"),
         ("labels", np.array([0, 1, -2]), "has entries below -1"),
     ],
 )

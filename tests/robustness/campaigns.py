@@ -327,6 +327,8 @@ class Data(Campaign):
         ring = np.roll(np.eye(12), 1, axis=1) + np.roll(np.eye(12), -1, axis=1)
         links = {"edge_index": np.array(np.nonzero(ring)), "x": np.eye(12), "y": np.arange(12) % 2}
         tensors = {key: torch.from_numpy(np.ascontiguousarray(value)) for key, value in links.items()}
+        sparse = {**tensors, "x": tensors["x"].to_sparse(), "adj_t": torch.from_numpy(ring).to_sparse_csr()}
+        words = {"edges": links["edge_index"].T.astype(float), "y": np.array(["a", ""] * 6), "num_nodes": np.array(12)}
         json_text = functools.partial(_json_text)
         #: Name, a good file, how it is damaged, how it is read.
         self.kinds: list[tuple[str, bytes, Callable[[Random, bytes], bytes], Callable[[Path], Any]]] = [
@@ -353,7 +355,12 @@ class Data(Campaign):
             ("matrix.npz", _saved(lambda p: sp.save_npz(p, sp.csr_array(ring)), "x.npz"), change.npz_of, _any_graph),
             ("graph.pt", _saved(lambda p: torch.save(tensors, p), "x"), _torch_of, _any_graph),
             ("graph.safetensors", safetensors.torch.save(tensors), any_bytes, _any_graph),
+            ("sparse.pt", _saved(lambda p: torch.save(sparse, p), "x"), _torch_of, _any_graph),
+            ("words.npz", _saved(lambda p: np.savez(p, **words), "x.npz"), change.npz_of, _any_graph),
+            ("pairs.json", b'{"edges": [[0, 1], [2, 1]], "labels": ["a", null, "b"]}', json_text, _any_graph),
             ("graph.txt", b"a b 1\nb c 0.5\nc d 2\n", text_bytes, _any_graph),
+            ("columns.csv", b'Source,Type,Target,Weight\n"n, 0",u,n1,1\nn1,u,n2,0.5\n', text_bytes, _any_graph),
+            ("graph.adjlist", b"# GMT\n0 1 2\n1 2\n3\n", text_bytes, _any_graph),
             ("nodes.csv", graph_text.encode(), change.text_of, _graph_folder),
             ("edges.csv", b"source,target,weight\nn0,n1,1\nn1,n2,0.5\n", change.text_of, _graph_folder),
             ("days.csv", days.encode(), change.text_of, _series),

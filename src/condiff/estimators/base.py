@@ -26,6 +26,7 @@ from condiff.estimators.recipe import Recipe
 from condiff.estimators.rehearsal import FEWEST_TESTED, STAGE, can_rehearse, contest, is_embedding, may_cluster
 from condiff.estimators.trained import FEWEST_TO_CHOOSE, MOST_KEPT, Array, ItemLosses, Trained
 from condiff.graph import Graph
+from condiff.graph.chance import looks_random
 from condiff.training import ClassBalance
 from condiff.uncertainty import FitRecord, Inspection, Suggestion
 
@@ -190,7 +191,8 @@ class BaseCOIN(Trained):
         """Let held-out labels choose the diffusion and weigh linear bases, as :meth:`_fit_networks` does for networks.
 
         Where too few labels can be held out, columns and their means over neighbours count alike; columns that have
-        nothing to do with the edges are passed over for these.
+        nothing to do with the edges are passed over for these, unless the edges look like random ones. Where columns
+        of neighbours are unlike, and no labels say otherwise, nothing is diffused.
         """
         domain, disagree = self._domain, self._disagree(items)
         operator = domain.graph.laplacian(torch.float32)
@@ -203,14 +205,17 @@ class BaseCOIN(Trained):
             domain, operator, items, held_out, n_outputs, balance, item_losses, self.weight_decay, diffusion_of
         )
         edges = self._may_read_edges(items)
-        strangers = edges and not disagree and not domain.columns_follow_edges()
+        follow = domain.columns_follow_edges()
+        strangers = edges and not disagree and not follow
         if held_out.sum() >= FEWEST_TO_CHOOSE:
             layers = [longest.layers, *self._shorter(longest, TIMES)]
             found = graph.choose(layers, edges=edges, strangers=strangers)
+        elif self.layers == "auto" and (disagree or (strangers and looks_random(domain.graph.weights))):
+            found = graph.take([graph.reading(0)], diffusion_of(0))
         elif strangers:
             found = graph.take([graph.reading(HOPS_OF_EDGES, of_edges=True)], longest)
-        elif disagree and self.layers == "auto":
-            found = graph.take([graph.reading(0)], diffusion_of(0))
+        elif self.layers == "auto" and follow < 0 and not self._agree(items):
+            found = graph.take([graph.reading(hops) for hops in HOPS], diffusion_of(0))
         else:
             found = graph.take([graph.reading(hops) for hops in HOPS], longest)
         self.averaged_, self.networks_, self.base_, self.readout_ = list(found.bases), [], None, None

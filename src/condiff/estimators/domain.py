@@ -325,8 +325,8 @@ class Domain:
         none = sp.csr_array((rows.shape[0], self.graph.n_nodes))
         return none if adjacency is None else sp.csr_array(adjacency, dtype=np.float64), self.of_edges
 
-    def columns_follow_edges(self) -> bool:
-        """Whether columns of neighbours are more alike, or less, than those of any two nodes.
+    def columns_follow_edges(self) -> int:
+        """1 where columns of neighbours are more alike than those of any two nodes, -1 where less, 0 where neither.
 
         The sum of the products of neighbours' inputs is compared with what it would be, give or take three standard
         errors, if the rows were dealt to the nodes at random.
@@ -336,7 +336,8 @@ class Domain:
         n, total = len(inputs), float((inputs**2).sum())
         by_chance = -float(weights.sum()) * total / (n * max(n - 1, 1))
         error = math.sqrt(2 * float((weights.data**2).sum())) * float(np.linalg.norm(inputs.T @ inputs)) / n
-        return abs(float((inputs * (weights @ inputs)).sum()) - by_chance) > _TELLING * error
+        apart = float((inputs * (weights @ inputs)).sum()) - by_chance
+        return int(np.sign(apart)) if abs(apart) > _TELLING * error else 0
 
     def in_own_form(self, rows: Any) -> Any:
         """Rows as dense or CSR, whichever the nodes are."""

@@ -346,6 +346,11 @@ class Trained(Reading):
         agreement = self._agreement(items) if self._graph_is_given else None
         return agreement is not None and agreement.is_absent
 
+    def _agree(self, items: Items) -> bool:
+        """Whether labelled neighbours of a given graph agree more often than by chance, however few they are."""
+        agreement = self._agreement(items) if self._graph_is_given else None
+        return agreement is not None and agreement.adjusted > 0
+
     def _answers_of_networks(self, data: Labelled, *, graph: Graph, points: Any) -> Array:
         """What one network trained through the diffusion answers at points of a graph."""
         items = Items(data.rows, data.targets, data.weights)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import io
 import itertools
+import re
 import warnings
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from condiff.errors import InvalidFileError, InvalidInputError
 from condiff.files import check_room, read_json, refusing
-from condiff.readers.cells import as_number
+from condiff.readers.edge_list import read_edge_list
 from condiff.readers.graph_folder import classes_of, load_graph_folder, read_edges
 from condiff.readers.graph_kind import START, holds_graph, kind_of
 from condiff.readers.node import NodeDataset, undirected
@@ -28,8 +28,17 @@ KINDS = (
     "an .npz file, a Matrix Market (.mtx), GraphML, GML or JSON file, tensors (.pt, .safetensors), a list of edges, or "
     "a folder with nodes.csv and edges.csv"
 )
-_COMMENTS = ("#", "%", "//")
-_LABELS = ("label", "class", "target", "y")
+_LABELS = ("label", "class", "target", "y", "group")
+# Kinds that are known and not read.
+_REFUSED = {
+    "packed": "is packed: unpack it first (gunzip), then",
+    "pickle": "holds pickled Python objects, which are never loaded:",
+    "gexf": "is a GEXF file, which is not read: export it as GraphML, or",
+}
+# What sparse tensors are called, and their parts in a file of arrays.
+_SPARSE = {"x": "attr", "adj_t": "adj"}
+# Of as many values, most of them different, an attribute is a node's name and no class.
+_MANY_NAMES = 10
 # In GML a node's label is its name, and "value" the usual place of its class.
 _GML_LABELS = (*_LABELS[1:], "value")
 
@@ -55,8 +64,9 @@ def read_graph(path: Path | str, *, needs_features: bool = False) -> NodeDataset
     if not path.is_file():
         raise InvalidFileError(f"{path}: no such file; give {KINDS}")
     kind = kind_of(path)
-    if kind is None:
-        raise InvalidFileError(f"{path} is no graph that can be read: give {KINDS}")
+    if kind is None or kind in _REFUSED:
+        advice = _REFUSED.get(str(kind), "is no graph that can be read:")
+        raise InvalidFileError(f"{path} {advice} give {KINDS}")
     if kind == "npz":
         found = load_npz_graph(path, needs_features=needs_features)
     elif kind in ("torch", "safetensors"):
@@ -143,7 +153,10 @@ def _gml(path: Path) -> NodeDataset:
 
     with refusing(path, "a readable GML file", "write it again with networkx.write_gml"):
         check_room(path, 100 * path.stat().st_size, "save it as .npz")
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        text = path.read_text(encoding="utf-8-sig")
+        if not re.search(r"\bmultigraph\s+1\b", text):  # an edge that is listed twice is then no error
+            text = re.sub(r"^(\s*graph\s*\[)", r"\1 multigraph 1 ", text, count=1, flags=re.MULTILINE)
+        lines = text.splitlines()
         graph = nx.parse_gml(lines, label="id")
         labels = [graph.nodes[node].pop("label", None) for node in graph]
         if None not in labels and len(set(map(str, labels))) == len(labels):
@@ -166,14 +179,17 @@ def _of_attributes(
     attributes: Sequence[Mapping[str, Any]],
     labels: tuple[str, ...],
 ) -> NodeDataset:
-    """Numeric attributes are features, and the first that is called one of ``labels`` is the class."""
+    """Numbers and lists of numbers are features, and the first that is called one of ``labels`` is the class."""
+    attributes = [_flat(row) for row in attributes]
     found = _plain(path, _weighted(ends, len(names)), tuple(names))
     keys = list(dict.fromkeys(itertools.chain.from_iterable(attributes)))
-    label = next((key for key in keys if key.lower() in labels), None)
+    called = [key for key in keys if key.lower() in labels]
+    names_of_nodes = [key for key in called if _are_names([row.get(key) for row in attributes])]
+    label = next((key for key in called if key not in names_of_nodes), None)
     columns = [
         key
         for key in keys
-        if key != label
+        if key not in (label, *names_of_nodes)
         and all(isinstance(row.get(key, 0), int | float) and np.isfinite(row.get(key, 0)) for row in attributes)
     ]
     features = np.array([[float(row.get(key, 0)) for key in columns] for row in attributes]).reshape(len(names), -1)
@@ -181,15 +197,39 @@ def _of_attributes(
     return NodeDataset(path.stem, found.adjacency, sp.csr_array(features), *classes_of(classes), tuple(names))
 
 
+def _flat(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """A list of numbers as that many attributes."""
+    found: dict[str, Any] = {}
+    for key, value in attributes.items():
+        many = isinstance(value, list)
+        found |= {f"{key}_{number}": each for number, each in enumerate(value)} if many else {key: value}
+    return found
+
+
+def _are_names(values: Sequence[Any]) -> bool:
+    """Whether an attribute names the nodes rather than their classes: every node has one, and most their own."""
+    different = len(set(map(str, values)))
+    if None in values or "" in values or len(values) < 2:
+        return False
+    return different == len(values) or (different > _MANY_NAMES and 2 * different > len(values))
+
+
 def _json(path: Path) -> NodeDataset:
     """Nodes and the links between them, as networkx and D3 have them; or features, labels and lists of neighbours."""
     remedy = "give nodes and links, as networkx.node_link_data does"
     content = read_json(path, remedy)
     with refusing(path, "a readable graph", remedy):
-        links = content["links"] if "links" in content else content["edges"]
+        key = next((key for key in ("links", "edges", "edge_index") if key in content), None)
+        if not isinstance(content, dict) or key is None:
+            raise ValueError("it has no links")
+        links = content[key]
         if "nodes" not in content:
             pairs = [[node, other] for node, others in enumerate(links) for other in others]
-            known = {key: np.array(content[key]) for key in ("features", "labels") if key in content}
+            if key == "edge_index":
+                pairs = [list(pair) for pair in zip(*links, strict=True)]
+            elif key == "edges" and all(len(pair) == 2 for pair in links):
+                pairs = links
+            known = {key: _array(content[key]) for key in ("features", "labels") if key in content}
             arrays = {"edges": np.array(pairs, dtype=np.int64).reshape(-1, 2), **known}
             return graph_of_arrays(path, arrays, needs_features=False)
         nodes = [dict(node) for node in content["nodes"]]
@@ -197,13 +237,21 @@ def _json(path: Path) -> NodeDataset:
         place = {name: number for number, name in enumerate(names)}
         if len(place) < len(names):
             raise InvalidFileError(f"{path} has two nodes of one id: give every node its own")
-        ends = [
-            (place[str(link["source"])], place[str(link["target"])], float(link.get("weight", 1.0))) for link in links
-        ]
-        for node in nodes:  # a list of numbers is as many features
-            for key in [key for key, value in node.items() if isinstance(value, list)]:
-                node |= {f"{key}_{number}": value for number, value in enumerate(node.pop(key))}
+        ends = []
+        for link in links:
+            pair = str(link["source"]), str(link["target"])
+            if unknown := next((name for name in pair if name not in place), None):
+                raise InvalidFileError(f"{path}: there is no node {unknown!r}, which a link names: add it to nodes")
+            ends.append((place[pair[0]], place[pair[1]], float(link.get("weight", link.get("value", 1.0)))))
         return _of_attributes(path, names, ends, nodes, _LABELS)
+
+
+def _array(values: list[Any]) -> NDArray[Any]:
+    """Numbers as such, with NaN where there is none, and words."""
+    if None not in values:
+        return np.array(values)
+    words = any(isinstance(value, str) for value in values)
+    return np.array([("" if words else np.nan) if value is None else value for value in values])
 
 
 def _weighted(ends: list[tuple[int, int, float]], n_nodes: int) -> sp.csr_array:
@@ -228,11 +276,11 @@ def _tensors(path: Path, needs_features: bool) -> NodeDataset:
     geometric = "torch_geometric.data.data.Data", "torch_geometric.data.storage.GlobalStorage"
     attributes = "torch_geometric.data.data.DataEdgeAttr", "torch_geometric.data.data.DataTensorAttr"
     stands_for: list[Any] = [(_Attributes, name) for name in (*geometric, *attributes)]
-    with zipfile.ZipFile(path) as archive:
+    with refusing(path, "a readable archive", remedy), zipfile.ZipFile(path) as archive:
         size = sum(info.file_size for info in archive.infolist())
     check_room(path, size, remedy, packed=path.stat().st_size)
     try:
-        with torch.serialization.safe_globals(stands_for):
+        with torch.serialization.safe_globals(stands_for), torch.sparse.check_sparse_tensor_invariants(enable=True):
             content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # pickles fail in many ways, and this one is never opened as such
         raise InvalidFileError(f"{path} holds Python objects, which are never loaded: {remedy}") from error
@@ -242,12 +290,36 @@ def _tensors(path: Path, needs_features: bool) -> NodeDataset:
         content = getattr(getattr(content, "_store", None), "_mapping", content)
     if not isinstance(content, dict):
         raise InvalidFileError(f"{path} holds a {type(content).__name__}, not tensors by their names: {remedy}")
-    arrays = {
-        str(key): value.numpy()
-        for key, value in content.items()
-        if isinstance(value, torch.Tensor) and not value.is_sparse
-    }
+    arrays: dict[str, NDArray[Any]] = {}
+    with refusing(path, "a readable file of tensors", remedy):
+        for key, value in content.items():
+            if isinstance(value, torch.Tensor):
+                arrays |= _plain_arrays(str(key), value.detach())
+            elif key == "num_nodes" and isinstance(value, int):
+                arrays[key] = np.array(value)
     return graph_of_arrays(path, arrays, needs_features=needs_features)
+
+
+def _plain_arrays(key: str, tensor: Any) -> dict[str, NDArray[Any]]:
+    """A tensor as an array, or as its CSR parts where it is sparse; of short numbers as longer ones."""
+    import torch
+
+    value = tensor.to(torch.float32) if tensor.dtype == torch.bfloat16 else tensor
+    if value.layout == torch.strided:
+        return {key: value.numpy()}
+    # Torch's own conversions believe the indices of a file.
+    shape = np.array(value.shape)
+    if value.layout == torch.sparse_csr:
+        found = [value.values(), value.col_indices(), value.crow_indices()]
+    elif value.layout == torch.sparse_coo:
+        ends = tuple(each.numpy() for each in value._indices())
+        csr = sp.coo_array((value._values().numpy(), ends), shape=tuple(value.shape)).tocsr()
+        found = [torch.from_numpy(each) for each in (csr.data, csr.indices, csr.indptr)]
+    else:
+        raise ValueError(f"{key} is a tensor of the layout {value.layout}")
+    prefix = _SPARSE.get(key, key)
+    parts = zip(("data", "indices", "indptr"), found, strict=True)
+    return {f"{prefix}_{part}": each.numpy() for part, each in parts} | {f"{prefix}_shape": shape}
 
 
 def _safetensors(path: Path, needs_features: bool) -> NodeDataset:
@@ -260,48 +332,8 @@ def _safetensors(path: Path, needs_features: bool) -> NodeDataset:
 
 
 def _edge_list(path: Path) -> NodeDataset:
-    """Lines of two names and perhaps a weight, between blanks, commas, semicolons or tabs; comments are left out."""
-    with refusing(path, "readable text", "save it as UTF-8"):
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    rows: list[tuple[int, list[str]]] = []
-    for number, line in enumerate(lines, 1):
-        if line.strip() and not line.lstrip().startswith(_COMMENTS):
-            plain, given = _without_attributes(line)
-            rows.append((number, plain.replace(",", " ").replace(";", " ").split() + given))
-    if rows and [cell.lower() for cell in rows[0][1][:2]] in (["source", "target"], ["from", "to"], ["src", "dst"]):
-        rows = rows[1:]
-    wrong = next((number for number, row in rows if len(row) not in (2, 3)), None)
-    if wrong is not None or not rows:
-        where = f"{path}, line {wrong}" if wrong else str(path)
-        raise InvalidFileError(
-            f"{where} is no list of edges (two names and perhaps a weight on each line): give {KINDS}"
-        )
-    ends: list[tuple[str, str, float]] = []
-    for number, row in rows:
-        weight = as_number(row[2]) if len(row) == 3 else 1.0
-        if weight is None or weight < 0:
-            raise InvalidFileError(
-                f"{path}, line {number}: the weight is {row[2]!r}: give a number that is not negative"
-            )
-        ends.append((row[0], row[1], weight))
-    names = list(dict.fromkeys(name for a, b, _ in ends for name in (a, b)))
-    if all(name.isdecimal() and len(name) < 20 for name in names):  # Python reads no numbers of thousands of digits
-        names.sort(key=int)
-    place = {name: number for number, name in enumerate(names)}
-    return _plain(path, _weighted([(place[a], place[b], w) for a, b, w in ends], len(names)), tuple(names))
-
-
-def _without_attributes(line: str) -> tuple[str, list[str]]:
-    """A line without the attributes that networkx.write_edgelist puts at its end, and the weight among them."""
-    start = line.find("{")
-    if start < 0 or not line.rstrip().endswith("}"):
-        return line, []
-    try:
-        attributes = ast.literal_eval(line[start:].strip())
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return line, []
-    weight = attributes.get("weight") if isinstance(attributes, dict) else None
-    return line[:start], [] if weight is None else [str(weight)]
+    names, ends = read_edge_list(path, KINDS)
+    return _plain(path, _weighted(ends, len(names)), tuple(names))
 
 
 def read_links(path: Path, index: Mapping[str, int], nodes: str) -> sp.csr_array:

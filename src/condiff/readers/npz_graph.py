@@ -5,8 +5,8 @@ adjacency  CSR parts ``adj_data adj_indices adj_indptr adj_shape`` (or ``adj_mat
            ``adj_matrix``, or a list of ``edges`` or ``edge_index`` with perhaps ``edge_weight``; also a matrix that
            ``scipy.sparse.save_npz`` wrote
 features   CSR parts ``attr_data`` ... (or ``node_attr.data`` ...), or dense: ``attr_matrix``, ``node_attr``,
-           ``node_features``, ``features``, ``x``
-labels     ``labels``, ``node_label``, ``node_labels``, ``label``, ``y``; may be left out
+           ``node_features``, ``node_feat``, ``features``, ``feats``, ``feat``, ``x``, ``X``
+labels     ``labels``, ``node_label``, ``node_labels``, ``label``, ``y``, numbers or words; may be left out
 ========== =======================================================================================================
 
 Other keys are left unread, and pickled ones are never opened.
@@ -14,7 +14,6 @@ Other keys are left unread, and pickled ones are never opened.
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +24,9 @@ import scipy.sparse as sp
 from condiff.errors import InvalidFileError
 from condiff.files import atomic_path, check_room
 from condiff.readers.arrays import NpzArrays
-from condiff.readers.cells import listed
+from condiff.readers.cells import MISSING_CELLS, listed
+from condiff.readers.graph_folder import classes_of
+from condiff.readers.graph_kind import is_archive
 from condiff.readers.node import NodeDataset, undirected
 
 if TYPE_CHECKING:
@@ -36,6 +37,11 @@ _ADJACENCY = ("adj_", "adj_matrix.", "adj_matrix_", "adjacency.", "adjacency_", 
 _COORDINATES = {"row", "col", "data", "shape"}
 _DENSE, _PAIRS = ("adj_matrix", "adjacency", "adj"), ("edges", "edge_index")
 _ATTRIBUTES = ("attr_", "attr_matrix.", "attr_matrix_", "node_attr.", "node_attr_", "node_features.", "features.")
+_DENSE_ATTRIBUTES = (
+    "attr_matrix", "node_attr", "node_features", "node_feat", "features", "feats", "feat", "x", "X",
+)  # fmt: skip
+# Whole numbers up to this are exact in double precision.
+_LARGEST = 2.0**53
 # Of a graph with fewer nodes than this: a class takes room whether it has members or not.
 _MOST_CLASSES = 1000
 
@@ -53,7 +59,7 @@ def load_npz_graph(path: Path | str, *, needs_features: bool = True) -> NodeData
     path = Path(path)
     if not path.is_file():
         raise InvalidFileError(f"{path}: no such file")
-    if not zipfile.is_zipfile(path):
+    if not is_archive(path):
         raise InvalidFileError(
             f"{path} is not an .npz file (a zip of arrays), or is cut off: save it anew with save_npz_graph"
         )
@@ -62,9 +68,18 @@ def load_npz_graph(path: Path | str, *, needs_features: bool = True) -> NodeData
 
 
 def has_edges(path: Path) -> bool:
-    """Whether an ``.npz`` file holds a graph, by the names of its arrays; one with rows ``X`` is a table."""
+    """Whether an ``.npz`` file holds a graph, by the names of its arrays.
+
+    One with rows ``X`` is a table, unless pairs of nodes or a square matrix are beside them.
+    """
     with NpzArrays(path) as archive:
         keys = archive.keys()
+        if "X" in keys:
+            pairs = [archive.header(key)[0] for key in _PAIRS if key in keys]
+            square = [archive.header(key)[0] for key in _DENSE if key in keys]
+            return any(len(shape) == 2 and 2 in shape for shape in pairs) or any(
+                len(shape) == 2 and shape[0] == shape[1] for shape in square
+            )
         parts = any({f"{prefix}data", f"{prefix}indptr"} <= keys for prefix in _ADJACENCY) or keys >= _COORDINATES
         return not {"X", "X_data"} & keys and (parts or bool({*_DENSE, *_PAIRS} & keys))
 
@@ -73,7 +88,7 @@ def graph_of_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], *, needs_fea
     """The graph of a file's arrays, by their names."""
     parts = _Parts(path, arrays)
     features_key, features = _features(parts, needs_features)
-    labels_key, labels = _labels(parts)
+    labels_key, labels, names = _labels(parts)
     adjacency = _adjacency(parts, [each.shape[0] for each in (features, labels) if each is not None])
     n_nodes = adjacency.shape[0]
     if features is None:
@@ -89,7 +104,7 @@ def graph_of_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], *, needs_fea
     most = max(n_nodes, _MOST_CLASSES)
     if labels.max(initial=0) >= most:
         parts.fail(labels_key, f"has the class {labels.max()}; classes count from 0, up to {most - 1} here")
-    return NodeDataset(path.stem, undirected(adjacency), features, labels)
+    return NodeDataset(path.stem, undirected(adjacency), features, labels, names)
 
 
 def save_npz_graph(dataset: NodeDataset, path: Path | str) -> None:
@@ -134,7 +149,7 @@ def _of_coordinates(parts: _Parts) -> sp.csr_array:
 
 
 def _of_edges(parts: _Parts, key: str, known: list[int]) -> sp.csr_array:
-    pairs = parts.integers(key, dimensions=2)
+    pairs = parts.whole(key, dimensions=2)
     # Two edges are two by two either way; edge_index is known to have a row for each end.
     if pairs.shape[0] == 2 and (pairs.shape[1] != 2 or key == "edge_index"):
         pairs = pairs.T
@@ -142,7 +157,13 @@ def _of_edges(parts: _Parts, key: str, known: list[int]) -> sp.csr_array:
         parts.fail(key, f"has the shape {pairs.shape}, but an edge has two ends")
     weight = parts.first(("edge_weight", "edge_weights"))
     weights = np.ones(len(pairs)) if weight is None else parts.numbers(weight)
-    n_nodes = known[0] if known else int(pairs.max(initial=-1)) + 1
+    number = parts.first(("num_nodes", "n_nodes"))
+    told = parts.integers(number, parts.read(number).ndim).ravel() if number is not None else np.zeros(0, np.int64)
+    if told.size > 1:
+        parts.fail(str(number), f"must be one number, not {told.size}")
+    n_nodes = known[0] if known else max(int(pairs.max(initial=-1)) + 1, int(told.max(initial=0)))
+    if known and pairs.size and pairs.min() == 1 and pairs.max() == n_nodes:
+        parts.fail(key, f"goes from 1 to {n_nodes}, but nodes count from 0: subtract 1")
     return _weighted(parts, key, pairs, str(weight), weights, n_nodes)
 
 
@@ -162,7 +183,7 @@ def _weighted(
 
 
 def _features(parts: _Parts, needed: bool) -> tuple[str, sp.csr_array | None]:
-    dense = parts.first(("attr_matrix", "node_attr", "node_features", "features", "x"))
+    dense = parts.first(_DENSE_ATTRIBUTES)
     if dense is not None:
         return dense, sp.csr_array(parts.numbers(dense, dimensions=2))
     data = parts.first(f"{prefix}data" for prefix in _ATTRIBUTES)
@@ -172,9 +193,25 @@ def _features(parts: _Parts, needed: bool) -> tuple[str, sp.csr_array | None]:
     return f"{prefix}shape", parts.csr(prefix)
 
 
-def _labels(parts: _Parts) -> tuple[str, NDArray[np.int64] | None]:
+def _labels(parts: _Parts) -> tuple[str, NDArray[np.int64] | None, tuple[str, ...]]:
+    """Codes, and the names of classes where they are words; NaN and an empty word mean no label."""
     key = parts.first(("labels", "node_label", "node_labels", "label", "y"))
-    return ("", None) if key is None else (key, parts.integers(key))
+    if key is None:
+        return "", None, ()
+    array = parts.read(key)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim == 1 and array.dtype.kind in "UT":
+        words = [str(word).strip() for word in array.tolist()]
+        return key, *classes_of(["" if word in MISSING_CELLS else word for word in words])
+    if array.ndim == 1 and array.dtype.kind == "f":
+        array = np.where(np.isnan(array), -1.0, array)
+        if (np.abs(array) <= _LARGEST).all() and (array == np.round(array)).all():
+            array = array.astype(np.int64)
+    if array.ndim != 1 or array.dtype.kind not in "iub":
+        found = f"{array.dtype} in {array.ndim} dimension(s)"
+        parts.fail(key, f"must hold one class of each node, a number or a word, not {found}")
+    return key, array.astype(np.int64), ()
 
 
 class _Parts:
@@ -210,6 +247,15 @@ class _Parts:
     def integers(self, key: str, dimensions: int = 1) -> NDArray[np.int64]:
         array = self.read(key)
         if array.ndim != dimensions or array.dtype.kind not in "iu":
+            self.fail(key, f"must hold whole numbers in {dimensions} dimension(s), not {array.dtype} in {array.ndim}")
+        return array.astype(np.int64)
+
+    def whole(self, key: str, dimensions: int = 1) -> NDArray[np.int64]:
+        """Whole numbers, which other programs may have written as fractions."""
+        array = self.read(key)
+        if array.dtype.kind != "f" or not (np.isfinite(array).all() and (array == np.round(array)).all()):
+            return self.integers(key, dimensions)
+        if array.ndim != dimensions or np.abs(array).max(initial=0) > _LARGEST:
             self.fail(key, f"must hold whole numbers in {dimensions} dimension(s), not {array.dtype} in {array.ndim}")
         return array.astype(np.int64)
 

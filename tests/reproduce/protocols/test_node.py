@@ -64,6 +64,7 @@ def test_files_of_another_size_are_refused(monkeypatch: pytest.MonkeyPatch) -> N
     node.load.cache_clear()
     with pytest.raises(InvalidInputError, match=r"cora should have 2485 nodes and 5069 edges .* but has 40 and"):
         node.load("cora")
+    node.load.cache_clear()
 
 
 def test_a_users_graph_is_cut_to_its_largest_component(tmp_path: Path) -> None:
@@ -279,3 +280,25 @@ def test_the_public_split_is_beside_what_authors_report() -> None:
 def test_what_has_no_public_split_is_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         node.NodeOptions(**options)
+
+
+def test_a_graph_of_one_class_is_one_line(tmp_path: Path) -> None:
+    ring = np.array([[node, (node + 1) % 6] for node in range(6)])
+    np.savez(tmp_path / "one.npz", edges=ring, node_features=np.eye(6), node_labels=np.zeros(6, int))
+    with pytest.raises(InvalidInputError, match=r"one.npz: its nodes have one class: two classes at least are needed"):
+        node.load(str(tmp_path / "one.npz"))
+    parts = np.concatenate([ring, [[6, 7]]])
+    labels = np.array([0, 0, 0, 0, 0, 0, 1, 1])
+    np.savez(tmp_path / "parts.npz", edges=parts, node_features=np.eye(8), node_labels=labels)
+    with pytest.raises(InvalidInputError, match="its largest component, 6 of 8 nodes, has one class"):
+        node.load(str(tmp_path / "parts.npz"))
+
+
+def test_what_is_left_out_of_the_largest_component_is_said(tmp_path: Path) -> None:
+    ring = np.array([[node, (node + 1) % 6] for node in range(6)])
+    edges, labels = np.concatenate([ring, [[6, 7]]]), np.array([0, 0, 0, 1, 1, 1, 0, 1])
+    np.savez(tmp_path / "parts.npz", edges=edges, node_features=np.eye(8), node_labels=labels)
+    options = node.NodeOptions(targets=(str(tmp_path / "parts.npz"),), method="GCN")
+    assert node.Node().notes(options) == [
+        "parts: its largest component is taken, 6 of 8 nodes; the others are left out"
+    ]

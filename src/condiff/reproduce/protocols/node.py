@@ -47,12 +47,19 @@ SIZES = {"cora": (2485, 5069), "citeseer": (2120, 3679), "pubmed": (19717, 44324
 _PUBLIC = Condition(split="public")
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=8)
 def load(source: str, whole: bool = False) -> NodeDataset:
     """A citation graph by its name, or a user's graph by its path; its largest component, labelled or not, or all."""
     if whole:
         return load_graph(source)
-    dataset = _without_empty_classes(largest_component(load_graph(source)))
+    whole_graph = load(source, True)
+    dataset = _without_empty_classes(largest_component(whole_graph))
+    if whole_graph.n_classes and dataset.n_classes < 2:
+        part = f" its largest component, {dataset.n_nodes} of {whole_graph.n_nodes} nodes, has"
+        where = part if dataset.n_nodes < whole_graph.n_nodes else " its nodes have"
+        raise InvalidInputError(
+            f"{source}:{where} {'one class' if dataset.n_classes else 'no label'}: two classes at least are needed"
+        )
     if source in SIZES and not _is_published(dataset):
         raise InvalidInputError(
             f"{source} should have {SIZES[source][0]} nodes and {SIZES[source][1]} edges in its largest component, "
@@ -235,6 +242,11 @@ class Node(Protocol):
         found = []
         for target in options.targets:
             dataset = load(target)
+            if target not in SIZES and (n := load(target, True).n_nodes) > dataset.n_nodes:
+                found.append(
+                    f"{dataset.name}: its largest component is taken, {dataset.n_nodes} of {n} nodes; the others are "
+                    "left out"
+                )
             coin: Any = self.methods(Case(dataset.name), options).get("COIN")
             if coin is None:
                 continue
