@@ -305,6 +305,7 @@ def test_settings_are_handed_on(condiff: Run, flowers: Path, monkeypatch: pytest
         (["--class-weight", "rose=1"], ["there is no class 'rose': the classes are 'setosa'"]),
         (["--prior", "even"], ["--prior must be labels or uniform or"]),
         (["--prior", "setosa=1"], ["--prior lacks the class 'versicolor'"]),
+        (["--prior", "setosa=1,versicolor=1,virginica=0"], ["--prior is 0 for 'virginica'"]),
         (["--graph", "spaghetti"], ["--graph must be answers, auto, knn, leaves or precomputed, not 'spaghetti'"]),
         (["--base", "spaghetti"], ["--base must be ", "residual, not 'spaghetti'"]),
         (["--id", "name"], ["no column 'name'"]),

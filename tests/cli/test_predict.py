@@ -106,6 +106,10 @@ def test_a_coverage_adds_sets(condiff: Run, fitted: Path, tmp_path: Path) -> Non
     sure = [max(float(row[f"p_{kind}"]) for kind in KINDS) for row in rows]
     for row, chance in zip(rows, sure, strict=True):
         assert abs(chance - 0.9) < 1e-5 or bool(row["label"]) == (chance > 0.9 or bool(row["given"]))
+    nothing = condiff(*command, "--abstain", "0")
+    assert nothing.code == 0 and "--abstain 0 leaves every row empty: the largest confidence is" in " ".join(
+        nothing.out.split()
+    )
     assert condiff(*command, "--abstain", "2").code == 2
     refused = condiff(*command, "--coverage", "90")
     assert (refused.code, refused.err.strip()) == (2, "condiff: error: --coverage must be between 0 and 1, not 90")

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from sklearn.linear_model import LogisticRegression
 from tests.estimators.problems import FAST, blobs, hide, objects
 
 from condiff import COINClassifier
@@ -130,3 +131,14 @@ def test_an_empty_text_is_answered_as_the_rows_are_on_average(there: bool) -> No
     found = model.predict_proba({"text": ["", "a lost card"]})
     np.testing.assert_allclose(found[0], model.probabilities_of(mean[None])[0], atol=0.02)
     assert found[1, 0] > found[0, 0] + 0.2
+
+
+def test_given_labels_stay_certain_where_answers_are_worth_nothing() -> None:
+    generator = np.random.default_rng(0)
+    X, y = generator.normal(size=(80, 3)), np.full(80, -1)
+    y[:20] = generator.integers(0, 3, 20)  # nothing to learn: the temperature is high
+    model = COINClassifier(base=LogisticRegression()).fit(X, y)
+    assert model.temperature_ > 10
+    np.testing.assert_array_equal(model.predict_proba(X)[:20], np.eye(3)[y[:20]])
+    np.testing.assert_array_equal(model.predict(X, abstain=0.2)[:20], y[:20])
+    assert model.predict_proba(X)[20:].max() < 0.9

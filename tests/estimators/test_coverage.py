@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from condiff import COINClassifier, COINRegressor, load
 from condiff.errors import CoverageWarning, InvalidInputError
+from condiff.estimators.coverage import promised
 
 
 def _blobs(seed: int, n: int = 90, labels: int = 24) -> tuple[Any, Any, Any]:
@@ -95,7 +96,7 @@ def test_a_class_with_one_label_is_never_ruled_out_for_good() -> None:
     given[given == 2] = -1
     given[np.flatnonzero(given < 0)[0]] = 2
     model = _fast().fit(X, given)
-    with pytest.warns(CoverageWarning, match="of class 2, 1 of which could not be held out, can promise"):
+    with pytest.warns(CoverageWarning, match="no label of class 2 could be held out"):
         found = model.predict_set(X[30:], 0.9, per_class=True)
     assert found[:, 2].all()
 
@@ -202,3 +203,47 @@ def test_reliability_of_held_out_answers() -> None:
     assert sum(each.n for each in model.reliability()) == len(model.record_.held_out)
     classes = model.reliability(per_class=True)
     assert len(classes) == 3 and all(each.low <= each.right <= each.high for each in classes)
+
+
+def _few_kinds(seed: int, rows: int = 240, labels: int = 60) -> tuple[Any, Any, Any]:
+    """A table of 36 different rows that does not settle the class: equal rows have different ones."""
+    generator = np.random.default_rng(seed)
+    X = generator.integers(0, 6, size=(rows, 2)).astype(float)
+    y = (generator.random(rows) < 0.15 + 0.07 * X.sum(axis=1)).astype(int)
+    return X, y, np.where(np.arange(rows) < labels, y, -1)
+
+
+def test_sets_of_rows_that_equal_labelled_ones_hold_their_own_class() -> None:
+    shares = []
+    for seed in range(20):
+        X, y, given = _few_kinds(seed)
+        found = _fast().fit(X, given).predict_set(X[60:], 0.9)
+        shares.append(found[np.arange(180), y[60:]].mean())
+    assert 0.87 < np.mean(shares) < 0.96
+
+
+def test_intervals_are_of_values_and_not_of_the_means_of_equal_rows() -> None:
+    shares = []
+    for seed in range(20):
+        generator = np.random.default_rng(seed)
+        X = generator.integers(0, 3, size=(240, 2)).astype(float)
+        y = X.sum(axis=1) + generator.normal(size=240)
+        model = COINRegressor(base=Ridge(), layers=3).fit(X, np.where(np.arange(240) < 60, y, np.nan))
+        low, high = model.predict_interval(X[60:], 0.9).T
+        shares.append(((low <= y[60:]) & (y[60:] <= high)).mean())
+    assert 0.86 < np.mean(shares) < 0.95
+
+
+def test_a_label_of_several_equal_rows_counts_once_for_each_and_is_kept(tmp_path: Path) -> None:
+    X, _, given = _few_kinds(0)
+    model = COINClassifier(base="residual", n_inits=1, epochs=5).fit(X, given)
+    decided = promised(model, 0.9)[0]
+    assert (decided.n, decided.unseen) == (60, 0)
+    found = model.predict_set(X, 0.9)
+    assert found[np.arange(60), given[:60]].all()  # whatever else is in the set, a given label is
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").predict_set(X, 0.9), found)
+    chances = np.full((len(X), 2), np.nan)
+    chances[:60] = np.eye(2)[given[:60]] * 0.6 + 0.2
+    record = COINClassifier(base=LogisticRegression(), layers=3).fit(X, chances).record_
+    assert record.label_targets is not None and record.label_targets.tolist() == given[:60].tolist()

@@ -65,3 +65,5 @@ def test_what_is_no_label_is_named() -> None:
         COINMultiLabelClassifier().fit(X, known.to_numpy() * 0 + np.where(np.arange(len(X)) == 5, [[0], [2]], 0).T)
     with pytest.raises(InvalidInputError, match="the label large needs at least one row with 1 and one with 0"):
         COINMultiLabelClassifier().fit(X, known.assign(large=1))
+    with pytest.raises(InvalidInputError, match="Y has one column: for one label per row use COINClassifier"):
+        COINMultiLabelClassifier().fit(X, known["large"])

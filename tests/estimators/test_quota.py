@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 from condiff import COINClassifier, load
 from condiff.errors import InvalidInputError
@@ -44,3 +45,13 @@ def test_shares_mean_the_same_as_sizes_and_are_needed() -> None:
     assert np.bincount(found.transduction_).tolist() == [120, 30]
     with pytest.raises(InvalidInputError, match="set class_prior"):
         COINClassifier(quota="exact").fit(X, given)
+
+
+def test_sizes_that_the_labels_contradict_are_said() -> None:
+    generator = np.random.default_rng(0)
+    X, y = generator.normal(size=(40, 2)), np.full(40, -1)
+    y[:20] = np.arange(20) % 2
+    model = COINClassifier(base=LogisticRegression(), layers=2, class_prior={0: 4, 1: 36}, quota="exact")
+    with pytest.warns(UserWarning, match="give one of them 4 of the 40 distinct rows, but 10 have its label"):
+        model.fit(X, y)
+    assert np.bincount(model.transduction_).tolist() == [10, 30]

@@ -185,7 +185,9 @@ def peek(folder: Path) -> tuple[FitFacts, list[str]]:
 
 def half_width(model: Any) -> float | None:
     """How far held-out values were from their answers, for all but a tenth of them; None where they are few."""
-    record = model.record_
+    from condiff.estimators.coverage import decided
+
+    record = decided(model.record_)
     n = len(record.held_out)
     if n < _FEWEST_RESIDUALS or not hasattr(model, "values_of"):
         return None

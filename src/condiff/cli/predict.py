@@ -151,11 +151,12 @@ def command(
     given = _given(table, facts)
     if given is not None and fitted.classifies:
         notes += _unknown_labels(given, fitted.classes_.tolist(), facts.target)
+    left_out = _left_out(outputs, abstain, scope, none_of_these) if fitted.classifies else None
+    if abstain is not None and left_out is not None:
+        notes += _nothing_left(outputs, left_out, given, abstain)
     answers = (
-        _class_columns(
-            outputs, fitted.classes_.tolist(), given, ranges, _left_out(outputs, abstain, scope, none_of_these)
-        )
-        if fitted.classifies
+        _class_columns(outputs, fitted.classes_.tolist(), given, ranges, left_out)
+        if left_out is not None
         else _value_columns(outputs, ranges, given)
     )
     if scope is not None:
@@ -358,6 +359,19 @@ def _left_out(
     if scope is not None and none_of_these is not None:
         found |= scope[1] <= none_of_these
     return found
+
+
+def _nothing_left(
+    probabilities: NDArray[np.float64], left_out: NDArray[np.bool_], given: NDArray[Any] | None, abstain: float
+) -> list[str]:
+    """Why every row without a label is left empty, as a note."""
+    asked = np.ones(len(left_out), bool) if given is None else ~observed(given)
+    if not asked.any() or not left_out[asked].all():
+        return []
+    return [
+        f"--abstain {abstain:g} leaves every row empty: the largest confidence is {probabilities[asked].max():.3f}; "
+        "allow a larger chance of being wrong, or label more rows"
+    ]
 
 
 def _edges_to_known(path: Path, place: dict[str, int], new: list[str], notes: list[str]) -> sp.csr_array:

@@ -150,6 +150,10 @@ class Target:
         if isinstance(chosen, dict):
             for missing in (str(label) for label in self.classes if str(label) not in chosen):
                 raise InvalidInputError(f"--prior lacks the class {missing!r}: give the size or share of every class")
+            for name in (name for name, size in chosen.items() if size <= 0):
+                raise InvalidInputError(
+                    f"--prior is {chosen[name]:g} for {name!r}: a class that has labels has a size above 0"
+                )
         if not isinstance(chosen, str):
             return chosen
         sizes = self.counts if chosen == "labels" else [1] * len(self.classes)

@@ -25,7 +25,7 @@ from condiff.encoders.encoding import Encoding
 from condiff.errors import InvalidFileError, InvalidInputError
 from condiff.estimators.checks import Check, Mismatch, flag, one_of, whole
 from condiff.estimators.choice import Choice
-from condiff.estimators.coverage import Asked, class_sets, value_intervals
+from condiff.estimators.coverage import Asked, class_sets, labelled_throughout, value_intervals
 from condiff.estimators.domain import Domain, follow, means_of
 from condiff.estimators.folders import load_state
 from condiff.estimators.inputs import features_of, find_rows, fingerprints, slices, without
@@ -155,6 +155,10 @@ class Answers:
 
     def _answer(self, X: Any, adjacency: Any = None) -> Array:
         """Outputs for any rows: those of the training data as they were fitted, others through their neighbours."""
+        return self._answer_at(X, adjacency)[0]
+
+    def _answer_at(self, X: Any, adjacency: Any = None) -> tuple[Array, NDArray[np.int64]]:
+        """Outputs for any rows, and their nodes, -1 for new ones."""
         self._require_fitted()
         X = self._numbers(features_of(X), learn=False)
         X = self._domain.in_own_form(X)
@@ -169,7 +173,7 @@ class Answers:
             new &= ~blank
         if new.any():
             outputs[new] = self._induce(X[new], adjacency)
-        return outputs
+        return outputs, found
 
     def _blank_row(self) -> Any:
         """The row of a table in which nothing is written, encoded; None where no texts or images are read.
@@ -222,8 +226,17 @@ class ClassAnswers(Answers):
     prices_: Array | None = None
     label_noise: Any = False
 
-    def _answer(self, X: Any, adjacency: Any = None) -> Array:
-        return self._priced(super()._answer(X, adjacency))
+    def _answer_at(self, X: Any, adjacency: Any = None) -> tuple[Array, NDArray[np.int64]]:
+        outputs, nodes = super()._answer_at(X, adjacency)
+        return self._priced(outputs), nodes
+
+    def _chances_at(self, outputs: Array, nodes: NDArray[np.int64]) -> Array:
+        """Outputs at nodes as probabilities: calibrated, but for labels that were given and are kept."""
+        found = self.probabilities_of(outputs)
+        if self._keeps_labels:
+            kept = (nodes >= 0) & (outputs.max(axis=1) == 1.0) & labelled_throughout(self.record_)[nodes]
+            found[kept] = outputs[kept]
+        return found
 
     def _priced(self, outputs: Array) -> Array:
         """Outputs at the prices of the classes, where these have quotas."""
@@ -253,7 +266,7 @@ class ClassAnswers(Answers):
         among the training points; with a precomputed graph pass those as ``adjacency`` (n_new, n_samples), or the base
         network answers alone.
         """
-        return self.probabilities_of(self._answer(X, adjacency))
+        return self._chances_at(*self._answer_at(X, adjacency))
 
     def probabilities_of(self, outputs: Array) -> Array:
         """Outputs, such as those of ``record_``, as calibrated probabilities."""
@@ -269,7 +282,8 @@ class ClassAnswers(Answers):
         X, adjacency
             As for :meth:`predict_proba`.
         abstain : float, optional
-            Leave out answers whose chance of being wrong, by the calibrated probabilities, is larger than this.
+            Leave out answers whose chance of being wrong, by the calibrated probabilities, is larger than this. Given
+            labels stay.
         none_of_these : float, optional
             Leave out answers for rows that are out of scope: no more than this share of the labelled rows would be as
             far from all other labels. Of rows that are like the labelled ones about this share is left out too.
@@ -280,7 +294,7 @@ class ClassAnswers(Answers):
             Classes. An answer that was left out is what marks a missing label: -1 among integers, NaN among floats,
             None among others, and among integers of which -1 is a class.
         """
-        outputs = self._answer(X, adjacency)
+        outputs, nodes = self._answer_at(X, adjacency)
         answers = self.classes_[outputs.argmax(axis=1)]
         if abstain is None and none_of_these is None:
             return answers
@@ -290,7 +304,7 @@ class ClassAnswers(Answers):
             if share is not None and (not isinstance(share, Real) or not 0 <= float(share) <= 1):
                 raise InvalidInputError(f"{name} must be a number between 0 and 1, not {share!r}")
         if abstain is not None:
-            left_out |= 1 - self.probabilities_of(outputs).max(axis=1) > abstain
+            left_out |= 1 - self._chances_at(outputs, nodes).max(axis=1) > abstain
         if none_of_these is not None:
             left_out |= out_of_scope(self, X, Asked.rows(self, X, adjacency))[1] <= none_of_these
         return without(answers, left_out)

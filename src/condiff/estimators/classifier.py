@@ -28,6 +28,7 @@ from condiff.estimators.inputs import (
     class_weights,
     held_out_folds,
     known_shares,
+    likeliest,
     soft_targets,
     unpacked,
 )
@@ -296,6 +297,9 @@ class COINClassifier(ClassAnswers, ClassifierMixin, BaseCOIN):  # type: ignore[m
                 pairs = set(zip(items.nodes[wrong].tolist(), items.targets[wrong].tolist(), strict=True))
                 given = zip(nodes.of_row[rows].tolist(), targets.codes[labelled].tolist(), strict=True)
                 self.doubted_[rows] = [pair in pairs for pair in given]
+        own, codes = likeliest(rows, targets.codes[labelled], targets.shares)
+        believed = ~self.doubted_[own]
+        self.record_ = replace(self.record_, label_nodes=nodes.of_row[own[believed]], label_targets=codes[believed])
         self.prices_ = None
         if prior is not None and self.quota == "exact":
             self._fill_quotas(prior)
@@ -341,7 +345,17 @@ class COINClassifier(ClassAnswers, ClassifierMixin, BaseCOIN):  # type: ignore[m
         if self._keeps_labels:
             free[record.nodes] = False
         taken = np.bincount(outputs[~free].argmax(axis=1), minlength=len(shares))
-        wanted = np.maximum(quotas(shares, len(outputs)) - taken, 0)
+        sizes = quotas(shares, len(outputs))
+        if (taken > sizes).any():
+            code = int((taken - sizes).argmax())
+            warnings.warn(
+                f"the sizes of the classes give one of them {sizes[code]} of the {len(outputs)} distinct rows, but "
+                f"{taken[code]} have its label: given labels stay, and the other classes get fewer rows than they "
+                "should; give sizes that count all rows, labelled ones too",
+                UserWarning,
+                stacklevel=3,
+            )
+        wanted = np.maximum(sizes - taken, 0)
         if not wanted.sum():
             return
         scores = np.log(np.maximum(outputs[free], _TINY))

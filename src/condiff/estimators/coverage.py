@@ -109,7 +109,13 @@ def _shifted(model: Any, output: Array, around: sp.csr_array, folds: int) -> Arr
 
 
 def decided(record: FitRecord) -> FitRecord:
-    """The record with one label per node: of several, as of equal rows or of chances, the one that counts most."""
+    """The record with one label per labelled row, the most probable one of chances.
+
+    Equal rows that contradict each other thus count as what they are, answers that no model can get right all of. In
+    models of before it is one label per node, the one that counts most.
+    """
+    if record.label_nodes is not None and record.label_targets is not None:
+        return _row_by_row(record, record.label_nodes, record.label_targets)
     order = np.lexsort((-record.weights, record.nodes))
     first = order[np.unique(record.nodes[order], return_index=True)[1]]
     if len(first) == len(record.nodes):
@@ -126,6 +132,34 @@ def decided(record: FitRecord) -> FitRecord:
         answers=record.answers[kept],
         fold=None if record.fold is None else record.fold[kept],
     )
+
+
+def _row_by_row(record: FitRecord, nodes: NDArray[np.int64], targets: NDArray[Any]) -> FitRecord:
+    order = np.lexsort((*np.atleast_2d(targets.T)[::-1], nodes))
+    nodes, targets = nodes[order], targets[order]
+    item_of = np.full(len(record.output), -1)
+    item_of[record.nodes[record.held_out]] = np.arange(len(record.held_out))
+    item = item_of[nodes]  # all items of a node were held out together
+    held_out = np.flatnonzero(item >= 0)
+    return replace(
+        record,
+        nodes=nodes,
+        targets=targets,
+        weights=np.ones(len(nodes)),
+        held_out=held_out,
+        answers=record.answers[item[held_out]],
+        fold=None if record.fold is None else record.fold[item[held_out]],
+    )
+
+
+def labelled_throughout(record: FitRecord) -> NDArray[np.bool_]:
+    """Nodes all of whose rows have a label; the rows of others may be of another class than the labels there."""
+    n = len(record.output)
+    found = np.bincount(record.nodes, minlength=n) > 0
+    if record.label_nodes is None:
+        return found
+    rows = np.bincount(record.node_of_row[record.node_of_row >= 0], minlength=n)
+    return np.asarray(found & (np.bincount(record.label_nodes, minlength=n) >= rows))
 
 
 def check_held_out(model: Any, *, proved: bool) -> None:
@@ -167,11 +201,20 @@ def warn_if_less(promises: Sequence[Promise], names: Sequence[Any] = ()) -> None
     worst = min(lacking, key=lambda index: promises[index].coverage)
     promise = promises[worst]
     of = f" of class {names[worst]!r}" if len(promises) > 1 else ""
+    labels = "1 label" if promise.n == 1 else f"{promise.n} labels"
     unseen = f", {promise.unseen} of which could not be held out," if promise.unseen else ""
     more = len(lacking) - 1
     too = f", and less than asked for in {more} other {'class' if more == 1 else 'classes'}" if more else ""
+    if len(promises) > 1 and promise.unseen == promise.n:
+        warnings.warn(
+            f"no label of class {names[worst]!r} could be held out, so that no coverage can be promised for it and it "
+            f"is in every set{too}; more labels allow more",
+            CoverageWarning,
+            stacklevel=4,
+        )
+        return
     warnings.warn(
-        f"{promise.n} labels{of}{unseen} can promise a coverage of {100 * promise.coverage:.1f} % at most, not "
+        f"{labels}{of}{unseen} can promise a coverage of {100 * promise.coverage:.1f} % at most, not "
         f"{100 * promise.asked:g} %: this is given instead{too}; more labels allow more",
         CoverageWarning,
         stacklevel=4,
@@ -187,15 +230,29 @@ def class_sets(
     promises = promised(model, coverage, per_class=per_class, proved=proved)
     warn_if_less(promises, model.classes_.tolist())
     at, scores, fold = _class_scores(model, record, asked)
+    if not proved:
+        # A class that is in a row's set because an equal row has that label fits as well as can be; so do such labels.
+        scores = np.where(_has_twin(record), -1.0, scores)
     found = conformal.sets(scores, fold, record.targets[record.held_out], at, promises)
     # No set is empty: the answer itself is always in it.
     found[np.arange(len(found)), model._priced(asked.output).argmax(axis=1)] = True
     if model._keeps_labels:
         given = np.zeros((len(record.output), found.shape[1]), bool)
         given[model.record_.nodes, model.record_.targets] = True
-        labelled = (asked.nodes >= 0) & given[np.maximum(asked.nodes, 0)].any(axis=1)
-        found[labelled] = given[asked.nodes[labelled]]
+        known = np.flatnonzero(asked.nodes >= 0)
+        nodes = asked.nodes[known]
+        # The set of a label is the label, unless there are equal rows without one, which may be of another class.
+        certain = labelled_throughout(model.record_)[nodes]
+        found[known] = given[nodes] | (found[known] & ~certain[:, None])
     return found
+
+
+def _has_twin(record: FitRecord) -> NDArray[np.bool_]:
+    """Held-out labels that an equal row has too."""
+    _, place, counts = np.unique(
+        np.stack([record.nodes, record.targets]), axis=1, return_inverse=True, return_counts=True
+    )
+    return np.asarray(counts[place.ravel()][record.held_out] > 1)
 
 
 def _class_scores(model: Any, record: FitRecord, asked: Asked) -> tuple[Array, Array, NDArray[np.int64]]:
@@ -221,7 +278,7 @@ def _class_scores(model: Any, record: FitRecord, asked: Asked) -> tuple[Array, A
 def value_intervals(model: Any, asked: Asked, coverage: float, *, proved: bool = False) -> Array:
     """Lower and upper ends on the scale of the output, (rows, outputs, 2); see ``COINRegressor.predict_interval``."""
     check_held_out(model, proved=proved)
-    record = model.record_
+    record = decided(model.record_)
     promises = promised(model, coverage, proved=proved)
     warn_if_less(promises)
     truth, at_folds = record.targets[record.held_out], model.within_reach(asked.at_folds)
@@ -230,6 +287,7 @@ def value_intervals(model: Any, asked: Asked, coverage: float, *, proved: bool =
         misses, fold = np.abs(truth - model.within_reach(record.answers)), np.zeros(len(truth), np.int64)
         scales = np.ones_like(at_folds)
     else:
+        assert record.fold is not None
         fold, nodes = record.fold, record.nodes[record.held_out]
         kept = model.within_reach(record.fold_outputs.astype(np.float64))
         shares = shares_of(model.graph_.weights)

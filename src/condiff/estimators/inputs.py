@@ -167,6 +167,17 @@ def soft_targets(y: Any, keep: NDArray[np.bool_]) -> ClassTargets:
     return ClassTargets(names[possible], codes, known[place], chances[known][:, possible][place, codes])
 
 
+def likeliest(
+    rows: NDArray[np.int64], codes: NDArray[np.int64], shares: NDArray[np.float64] | None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The labelled rows with one class each: of chances the most probable one, the first of several."""
+    if shares is None:
+        return rows, codes
+    order = np.lexsort((-shares, rows))
+    first = order[np.unique(rows[order], return_index=True)[1]]
+    return rows[first], codes[first]
+
+
 def class_targets(y: Any, keep: NDArray[np.bool_]) -> ClassTargets:
     """Read class labels, some of which may be missing; those of rows that are not kept count as missing.
 

@@ -97,6 +97,10 @@ class COINMultiLabelClassifier(SeveralAnswers, Saveable):
 
 def _read_labels(Y: Any) -> NDArray[np.int64]:
     """Zeros and ones, and -1 for what is not known."""
+    if np.ndim(Y) == 1:
+        raise InvalidInputError(
+            "Y has one column: for one label per row use COINClassifier, or give a column per label"
+        )
     found = check_array(Y, dtype=np.float64, ensure_all_finite="allow-nan", input_name="Y")
     found = np.where(np.isnan(found), -1.0, found)
     wrong = np.argwhere(~np.isin(found, (-1.0, 0.0, 1.0)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -88,6 +89,9 @@ class COINRegressor(ValueAnswers, RegressorMixin, BaseCOIN):  # type: ignore[mis
             held_out,
             values.shape[1],
             item_losses=lambda answers, item: ((answers - scaled.targets[item]) ** 2).mean(axis=1),
+        )
+        self.record_ = replace(
+            self.record_, label_nodes=nodes.of_row[labelled], label_targets=self.scaled(values[labelled])
         )
         self.cv_score_ = float("nan")
         if self.record_.is_scored:

@@ -255,7 +255,10 @@ _CANDIDATE = record(
 
 def _coin(classifies: bool) -> Check:
     """A fitted classifier or regressor."""
-    targets = array("i8", "items", low=0, high="outputs") if classifies else array("f8", "items", "outputs")
+    targets, labels = (
+        array("i8", each, low=0, high="outputs") if classifies else array("f8", each, "outputs")
+        for each in ("items", "labelled rows")
+    )
     answers = record(
         {
             "base": array("f8", "nodes", "outputs"),
@@ -271,6 +274,8 @@ def _coin(classifies: bool) -> Check:
         {
             "fold_outputs": maybe(array("f4", "folds", "nodes", "outputs")),
             "fold": maybe(array("i8", "held-out items", low=0)),
+            "label_nodes": maybe(array("i8", "labelled rows", low=0, high="nodes")),
+            "label_targets": maybe(labels),
         },
     )
     own: dict[str, Check] = {
@@ -354,6 +359,8 @@ def _coin(classifies: bool) -> Check:
         folds = held.get("fold_outputs")
         if folds is not None and (held.get("fold") is None or held["fold"].max(initial=0) >= len(folds)):
             raise Mismatch("record_.fold does not fit record_.fold_outputs")
+        if (held.get("label_nodes") is None) != (held.get("label_targets") is None):
+            raise Mismatch("record_.label_nodes and record_.label_targets do not go together")
 
     return check
 

@@ -46,6 +46,10 @@ class FitRecord:
     fold_outputs
         What was answered at every node without each fold, (folds, nodes, outputs); None where that was not worth its
         memory or its time.
+    label_nodes, label_targets
+        Node and target of every labelled row by itself, where items join those of equal rows: what a prediction set has
+        to hold is a row's own label, not the mean or the most frequent of several. Of chances it is the most probable
+        class; None in models of before.
     """
 
     node_of_row: NDArray[np.int64]
@@ -59,6 +63,8 @@ class FitRecord:
     answers: Array
     fold: NDArray[np.int64] | None = None
     fold_outputs: NDArray[np.float32] | None = None
+    label_nodes: NDArray[np.int64] | None = None
+    label_targets: NDArray[Any] | None = None
 
     @property
     def is_scored(self) -> bool:
