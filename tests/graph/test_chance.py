@@ -6,6 +6,7 @@ import networkx as nx
 import pytest
 import scipy.sparse as sp
 
+from condiff.graph import chance
 from condiff.graph.chance import looks_random
 
 
@@ -33,3 +34,8 @@ def test_others_do_not(graph: nx.Graph) -> None:
     weights.setdiag(0.5)
     weights.data *= 0.3
     assert not looks_random(weights)
+
+
+def test_hubs_of_too_many_paths_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chance, "_cycles", None)
+    assert not looks_random(sp.csr_array(nx.to_scipy_sparse_array(nx.star_graph(5000))))

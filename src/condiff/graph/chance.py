@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 _DRAWS, _FEWEST = 10, 20
 # Standard deviations and share by which counts must differ: random graphs of many edges are not quite alike.
 _CLEARLY, _APART = 4.0, 0.1
+# Paths of two edges that are counted at most: those through a hub are as many as the square of its edges.
+_MOST_PATHS = 20_000_000
 
 
 def looks_random(weights: Any) -> bool:
     """Whether triangles and cycles of four are as many as in random graphs with the same degrees.
 
     Groups of any kind, places and two sides have more of them, or fewer. Where chance has hardly any, as in paths and
-    trees, nothing is known, and the answer is no.
+    trees, and where there are too many to count, nothing is known, and the answer is no.
 
     Parameters
     ----------
@@ -34,7 +36,10 @@ def looks_random(weights: Any) -> bool:
     edges = sp.csr_array(weights > 0, dtype=np.float64)
     edges.setdiag(0)
     edges.eliminate_zeros()
-    stubs = np.repeat(np.arange(edges.shape[0]), np.diff(edges.indptr))
+    degrees = np.diff(edges.indptr).astype(np.int64)
+    if int((degrees**2).sum()) > _MOST_PATHS:
+        return False
+    stubs = np.repeat(np.arange(edges.shape[0]), degrees)
     generator = np.random.default_rng(0)
     dealt = [_dealt(generator.permutation(stubs), edges.shape[0]) for _ in range(_DRAWS)]
     # Second edges were dropped there: counts go by the third and fourth power of the number of edges.
