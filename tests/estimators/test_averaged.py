@@ -22,15 +22,20 @@ from condiff.training import Problem, Training, fit
 
 
 def communities(
-    n: int = 240, classes: int = 3, noise: float = 2.0, columns: int = 6, seed: int = 0
+    n: int = 240,
+    classes: int = 3,
+    noise: float = 2.0,
+    columns: int = 6,
+    seed: int = 0,
+    edges: tuple[float, float] = (0.08, 0.006),
 ) -> tuple[np.ndarray, sp.csr_array, np.ndarray]:
-    """Columns, edges mostly within a class, and the classes."""
+    """Columns, edges (their chances within a class and between classes), and the classes."""
     chance = np.random.default_rng(seed)
     truth = np.arange(n) % classes
-    edges = np.triu(chance.random((n, n)) < np.where(truth[:, None] == truth, 0.08, 0.006), 1)
+    joined = np.triu(chance.random((n, n)) < np.where(truth[:, None] == truth, *edges), 1)
     centres = chance.normal(size=(classes, columns))
     X = centres[truth] + noise * chance.normal(size=(n, columns))
-    return X, sp.csr_array((edges | edges.T).astype(float)), truth
+    return X, sp.csr_array((joined | joined.T).astype(float)), truth
 
 
 def given_graph(X: np.ndarray, adjacency: sp.csr_array, truth: np.ndarray, labelled: np.ndarray) -> GivenGraph:
@@ -44,7 +49,9 @@ def given_graph(X: np.ndarray, adjacency: sp.csr_array, truth: np.ndarray, label
         return -np.log(answers[np.arange(len(item)), items.targets[item]])
 
     operator = domain.graph.laplacian(torch.float32)
-    return GivenGraph(domain, operator, items, held_out, 3, None, losses, 5e-4, lambda layers: Diffusion(layers, 0.3))
+    return GivenGraph(
+        domain, operator, items, held_out, 3, None, losses, 5e-4, "auto", lambda layers: Diffusion(layers, 0.3)
+    )
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
@@ -111,6 +118,23 @@ def test_what_is_around_a_node_is_read_where_its_own_columns_are_noisy() -> None
         warnings.simplefilter("ignore", ChanceWarning)
         alone = COINClassifier(layers=0, base="residual").fit(X, labels, adjacency=adjacency)
     assert (model.transduction_ == truth).mean() > (alone.transduction_ == truth).mean() + 0.1
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_columns_that_mix_units_are_read_alike_and_saved(form: Any, tmp_path: Path) -> None:
+    X, adjacency, truth = communities(noise=1.0, edges=(0.05, 0.02))
+    labels, units = hide(truth, 10), np.array([1.0, 1e-3, 1.0, 1e3, 1.0, 1e-2])
+    # A column that tells nothing, in a small unit, would decide alone.
+    mixed = np.column_stack([units * X, 1e4 * np.random.default_rng(1).normal(size=len(X))])
+    model = COINClassifier().fit(form(mixed), labels, adjacency=adjacency)
+    assert any(each.spread is not None for each in model.averaged_)
+    asked = COINClassifier(scaling="none").fit(mixed, labels, adjacency=adjacency)
+    assert all(each.spread is None for each in asked.averaged_)
+    assert (model.transduction_ == truth).mean() > (asked.transduction_ == truth).mean() + 0.05
+    model.save(tmp_path / "model")
+    new = form(mixed[:5] * 1.01)
+    found = load(tmp_path / "model").predict_proba(new, adjacency=adjacency[:5])
+    np.testing.assert_array_equal(found, model.predict_proba(new, adjacency=adjacency[:5]))
 
 
 def test_a_saved_model_answers_nodes_and_new_rows_as_before(tmp_path: Path) -> None:

@@ -34,6 +34,8 @@ class Averaged:
         Whether the columns are the nodes' own numbers, one for each: averaged, they say whom a node is joined to.
     share
         How much this one counts among others.
+    spread
+        What columns are divided by first, where they mix units; None where they are read as they are.
     """
 
     weight: Array
@@ -43,9 +45,11 @@ class Averaged:
     hops: int
     of_edges: bool
     share: float
+    spread: Array | None = None
 
     def values(self, rows: Any) -> Array:
         """What the linear map makes of the rows themselves, before any mean."""
+        rows = rows if self.spread is None else divided(rows, self.spread)
         return np.asarray((rows @ self.weight - self.centre @ self.weight) * (scales(rows, self.centre) / self.unit))
 
     def at_nodes(self, points: Any, walk: sp.csr_array) -> Array:
@@ -70,6 +74,11 @@ class Averaged:
 
     def _values_of_nodes(self, points: Any, walk: sp.csr_array) -> Array:
         return self.values(sp.eye_array(walk.shape[0], format="csr") if self.of_edges else points)
+
+
+def divided(rows: Any, spread: NDArray[Any]) -> Any:
+    """Rows, dense or CSR, whose columns are divided by numbers of their own."""
+    return sp.csr_array(rows @ sp.diags_array(1 / spread)) if sp.issparse(rows) else rows / spread
 
 
 def scales(rows: Any, centre: NDArray[Any]) -> Array:

@@ -18,9 +18,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from condiff.bases.averaged import Averaged, scales
+from condiff.bases.averaged import Averaged, divided, scales
 from condiff.diffusion import Diffusion
-from condiff.estimators.domain import Domain
+from condiff.estimators.domain import Domain, Scaling, is_filled
 from condiff.estimators.inputs import Items
 from condiff.graph import Laplacian
 from condiff.training import ClassBalance, Training
@@ -46,8 +46,6 @@ _LEAST = 0.01
 _RARE = 1e-6
 # A sum this small beside its terms is none.
 _ROUNDING = 1e-5
-# A denser matrix of columns is multiplied faster as such.
-_SPARSE = 0.2
 # Standard errors by which edges must be better than columns.
 _CLEARLY = 3.0
 
@@ -70,6 +68,8 @@ class Reading:
         How often the mean is taken.
     of_edges
         Whether the columns are the nodes' own numbers.
+    spread
+        What columns were divided by before; None where they are read as they are.
     """
 
     columns: Any
@@ -81,11 +81,15 @@ class Reading:
     back: sp.csr_array
     hops: int
     of_edges: bool
+    spread: Array | None
 
     @classmethod
-    def of(cls, points: Any, walk: sp.csr_array, hops: int, labelled: NDArray[np.int64]) -> Reading:
+    def of(
+        cls, points: Any, walk: sp.csr_array, hops: int, labelled: NDArray[np.int64], spread: Array | None = None
+    ) -> Reading:
         """Of the columns of all nodes; of their numbers, where ``points`` is None."""
         rows = sp.eye_array(walk.shape[0], format="csr") if points is None else points
+        rows = rows if spread is None else divided(rows, spread)
         centre = np.asarray(rows.mean(axis=0), np.float64).ravel()
         scale = scales(rows, centre)
         # Means are shorter than what they are of; at the labels rows are of length one, on average, again.
@@ -97,7 +101,7 @@ class Reading:
         squares = float((means.data**2).sum() if sp.issparse(means) else (means**2).sum())
         squares += -2 * float((means @ centre) @ sums) + float(sums @ sums * (centre @ centre))
         unit = math.sqrt(max(squares, 0.0) / len(sums)) or 1.0
-        if sp.issparse(rows) and rows.nnz > _SPARSE * math.prod(rows.shape):
+        if sp.issparse(rows) and is_filled(rows):
             rows = rows.toarray()
         rows = rows.astype(np.float32)
         transposed = sp.csr_array(rows.T) if sp.issparse(rows) else np.ascontiguousarray(rows.T)
@@ -112,6 +116,7 @@ class Reading:
             sp.csr_array(single.T),
             hops,
             points is None,
+            spread,
         )
 
     def values(self, weight: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -210,6 +215,8 @@ class GivenGraph:
         From answers at the held-out items, and which items these are, to the loss of each.
     weight_decay
         The middle of those that are compared.
+    scaling
+        Whether columns that mix units are divided by their spread.
     diffusion_of
         The diffusion of a number of layers.
     """
@@ -222,6 +229,7 @@ class GivenGraph:
     balance: ClassBalance | None
     item_losses: Callable[[Array, NDArray[np.int64]], Array]
     weight_decay: float
+    scaling: Scaling
     diffusion_of: Callable[[int], Diffusion]
     _readouts: dict[int, Readout] = field(default_factory=dict)
 
@@ -239,10 +247,15 @@ class GivenGraph:
         members = torch.nn.functional.one_hot(self.targets.target, self.n_outputs).float()
         return torch.log((self.targets.weight @ members).clamp_min(_RARE))
 
-    def reading(self, hops: int, *, of_edges: bool = False) -> Reading:
-        """What a base may read."""
-        points = None if of_edges else self.domain.points
-        return Reading.of(points, self.domain.walk, hops, np.unique(self.items.nodes))
+    @cached_property
+    def spread(self) -> Array | None:
+        """What columns that mix units are divided by."""
+        return self.domain.spread_of_units(self.scaling)
+
+    def reading(self, hops: int, *, of_edges: bool = False, raw: bool = False) -> Reading:
+        """What a base may read; ``raw`` leaves columns that mix units as they are."""
+        points, spread = (None, None) if of_edges else (self.domain.points, None if raw else self.spread)
+        return Reading.of(points, self.domain.walk, hops, np.unique(self.items.nodes), spread)
 
     def choose(self, layers: Sequence[int], *, edges: bool, strangers: bool) -> Mixture:
         """Let held-out labels choose the diffusion and weigh the bases; edges are read where they are clearly better.
@@ -257,6 +270,9 @@ class GivenGraph:
             Whether the columns have nothing to do with the edges, which are then read beside them from the start.
         """
         columns = [self.reading(hops) for hops in HOPS]
+        if self.spread is not None:
+            # Large columns may be what tells: held-out labels weigh both.
+            columns += [self.reading(hops, raw=True) for hops in HOPS]
         if not edges:
             return self._chosen(columns, layers)
         own = self.reading(HOPS_OF_EDGES, of_edges=True)
@@ -299,7 +315,7 @@ class GivenGraph:
         outputs = networks.outputs()
         own = networks.weight.view(-1, *networks.bias.shape)[:, -1].double().numpy()
         bias, centre = networks.bias[-1].double().numpy(), reading.centre.astype(np.float64)
-        base = Averaged(own, bias, centre, reading.unit, reading.hops, reading.of_edges, 1.0)
+        base = Averaged(own, bias, centre, reading.unit, reading.hops, reading.of_edges, 1.0, reading.spread)
         return _Fit(base, outputs, self._held_out(outputs, readout)[1])
 
     def _readout(self, diffusion: Diffusion) -> Readout:

@@ -202,7 +202,16 @@ class BaseCOIN(Trained):
         balance = ClassBalance.stacked(penalties) if penalties else None
         diffusion_of = partial(self._diffusion, strength=float(longest.strength))
         graph = GivenGraph(
-            domain, operator, items, held_out, n_outputs, balance, item_losses, self.weight_decay, diffusion_of
+            domain,
+            operator,
+            items,
+            held_out,
+            n_outputs,
+            balance,
+            item_losses,
+            self.weight_decay,
+            self.scaling,
+            diffusion_of,
         )
         edges = self._may_read_edges(items)
         follow = domain.columns_follow_edges()

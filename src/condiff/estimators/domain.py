@@ -29,6 +29,8 @@ MOST_COLUMNS = 512
 _TELLING = 3.0
 #: Points beyond which all of them are only answered: networks learn on merged ones, and bases are compared on few.
 MANY = 20_000
+# Sparse columns with a larger share of numbers than this are measurements, not words, and are multiplied faster dense.
+_FILLED = 0.2
 # Above this width the covariance matrix costs more than a randomised decomposition.
 _WIDE = 2000
 
@@ -61,10 +63,7 @@ class FeatureMap:
         if not sp.issparse(rows):
             mean, variance = moments(n, lambda here: rows[here])
             standardise = scaling == "standard" or (scaling == "auto" and _is_dominated(variance))
-            spread = np.sqrt(variance)
-            # A column whose spread is rounding noise carries nothing; dividing by it would make it loud.
-            constant = spread <= 1e-10 * np.maximum(np.abs(mean), 1e-300)
-            scale = np.where(constant, 1.0, spread) if standardise else np.ones_like(spread)
+            scale = _spread(mean, variance) if standardise else np.ones_like(variance)
         start = cls(mean, scale, None, np.zeros(1), 1.0)
         components = _components(start, rows, width)
         reduced = cls(mean, scale, components, np.zeros(1), 1.0)
@@ -101,6 +100,19 @@ class FeatureMap:
     def _scaled(self, block: Any) -> Any:
         """A block of rows in double precision."""
         return block if self.mean is None else (block - self.mean) / self.scale
+
+
+def _spread(mean: NDArray[np.float64], variance: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Standard deviations of columns to divide by."""
+    spread = np.sqrt(variance)
+    # A column whose spread is rounding noise carries nothing; dividing by it would make it loud.
+    constant = spread <= 1e-10 * np.maximum(np.abs(mean), 1e-300)
+    return np.asarray(np.where(constant, 1.0, spread))
+
+
+def is_filled(rows: sp.csr_array) -> bool:
+    """Whether sparse rows are so only by how they are kept."""
+    return bool(rows.nnz > _FILLED * math.prod(rows.shape))
 
 
 def _is_dominated(variance: NDArray[np.float64]) -> bool:
@@ -338,6 +350,18 @@ class Domain:
         error = math.sqrt(2 * float((weights.data**2).sum())) * float(np.linalg.norm(inputs.T @ inputs)) / n
         apart = float((inputs * (weights @ inputs)).sum()) - by_chance
         return int(np.sign(apart)) if abs(apart) > _TELLING * error else 0
+
+    def spread_of_units(self, scaling: Scaling) -> Array | None:
+        """What to divide columns by that mix units, so that a few large ones do not decide; None where none do."""
+        rows = self.points
+        if scaling == "none":
+            return None
+        if sp.issparse(rows):
+            if not is_filled(rows):
+                return None
+            rows = rows.toarray()
+        mean, variance = moments(len(rows), lambda here: rows[here])
+        return _spread(mean, variance) if scaling == "standard" or _is_dominated(variance) else None
 
     def in_own_form(self, rows: Any) -> Any:
         """Rows as dense or CSR, whichever the nodes are."""

@@ -128,7 +128,8 @@ def _averaged(value: Any, name: str, sizes: Sizes) -> None:
             "hops": whole(0, 100),
             "of_edges": flag,
             "share": number(0, 1),
-        }
+        },
+        {"spread": maybe(array("f8", columns, low=1e-300))},
     )(value, name, sizes)
 
 
