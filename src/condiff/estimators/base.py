@@ -210,7 +210,7 @@ class BaseCOIN(Trained):
             balance,
             item_losses,
             self.weight_decay,
-            self.scaling,
+            self._scaling_of_columns,
             diffusion_of,
         )
         edges = self._may_read_edges(items)

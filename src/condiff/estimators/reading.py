@@ -170,13 +170,16 @@ class Reading(Answers, Saveable):
             raise InvalidInputError("the rows were prepared with their graph: leave out the adjacency")
         return X.nodes, weights
 
+    @property
+    def _scaling_of_columns(self) -> Any:
+        # An encoder gives every column of a table its due weight; standardised again, rare levels would drown the rest.
+        return "none" if self.scaling == "auto" and self.encoder_ is not None else self.scaling
+
     def _join(self, X: Any, adjacency: Any, keep: NDArray[np.bool_]) -> Nodes:
         """Build the domain of rows of numbers; returns its nodes."""
         mix = self._mix(adjacency is not None)
         self._graph_is_given = "precomputed" in mix
-        # An encoder gives every column of a table its due weight; standardised again, rare levels would drown the rest.
-        scaling = "none" if self.scaling == "auto" and self.encoder_ is not None else self.scaling
-        shared: dict[str, Any] = {"scaling": scaling, "width": self.width}
+        shared: dict[str, Any] = {"scaling": self._scaling_of_columns, "width": self.width}
         if self._graph_is_given:
             nodes = Nodes.separate(X)
             source = X if adjacency is None else adjacency
