@@ -4,6 +4,7 @@ import csv
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import warnings
@@ -18,6 +19,9 @@ from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 os.environ.setdefault("CONDIFF_JOBS", "1")
 # Nor do tests fetch a sentence model: those that need one name it.
 os.environ.setdefault("CONDIFF_EMBEDDING", "tfidf")
+# What a shell runs in the background is deaf to Ctrl-C, and so would be the commands that tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class ShellParser(CodeBlockParser):

@@ -156,8 +156,6 @@ def test_a_killed_sweep_goes_on_where_it_stopped_and_leaves_no_worker(tmp_path, 
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        # What a shell runs in the background is deaf to interrupts, and so are its children.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     for line in killed.stdout:
         if int(line) >= 3:
