@@ -7,7 +7,6 @@ import pytest
 import scipy.sparse as sp
 
 from condiff.graph import Graph, PointGraph
-from condiff.uncertainty import volumes
 from condiff.uncertainty.volumes import energy, from_labels, settle
 
 
@@ -19,15 +18,14 @@ def clusters() -> tuple[Graph, np.ndarray]:
     return PointGraph.build(points, 10, 5, tuning="pair").graph, truth
 
 
-def test_the_least_energy_of_several_beginnings_is_taken(clusters: tuple[Graph, np.ndarray]) -> None:
+def test_classes_that_were_dealt_at_random_settle_on_the_clusters(clusters: tuple[Graph, np.ndarray]) -> None:
     graph, truth = clusters
     free = np.ones(240, bool)
     free[[0, 60, 140]] = False
     sizes = np.array([59, 79, 99])
-    # Classes dealt anew, but for the labels: far from any cluster.
     wrong = truth.copy()
     wrong[free] = np.random.default_rng(1).permutation(truth[free])
-    found = settle(graph, [wrong, truth], free, sizes)
+    found = settle(graph, wrong, free, sizes, clusters=True)
     assert np.bincount(found).tolist() == [60, 80, 100]
     assert (found == truth)[~free].all() and (found == truth).mean() > 0.95
     operator = graph.laplacian()
@@ -36,12 +34,12 @@ def test_the_least_energy_of_several_beginnings_is_taken(clusters: tuple[Graph, 
 
 @pytest.fixture(scope="module")
 def strips() -> tuple[Graph, np.ndarray, np.ndarray]:
-    """Two strips side by side, ten wide and sixty long, weakly joined along their length: the graph, and two halvings.
+    """Two strips side by side, ten wide and forty long, weakly joined along their length: the graph, and two halvings.
 
     To part the strips cuts 6, to part the two halves of their length cuts 20, but heat takes longer to get from one
     half to the other.
     """
-    length, width = 60, 20
+    length, width = 40, 20
     along = sp.diags_array([1.0, 1.0], offsets=[1, -1], shape=(length, length))
     steps = np.ones(width - 1)
     steps[width // 2 - 1] = 0.1
@@ -51,30 +49,26 @@ def strips() -> tuple[Graph, np.ndarray, np.ndarray]:
     return graph, np.tile(np.repeat([0, 1], width // 2), length), np.repeat([0, 1], length * width // 2)
 
 
-def test_what_is_cut_decides_and_not_how_far_heat_gets(
-    strips: tuple[Graph, np.ndarray, np.ndarray], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pair_whose_cut_runs_across_clusters_is_parted_anew(strips: tuple[Graph, np.ndarray, np.ndarray]) -> None:
     graph, parted, halves = strips
     free = np.ones(len(parted), bool)
     free[[0, -1]] = False
     sizes = np.bincount(parted[free])
-    assert np.array_equal(settle(graph, [halves, parted], free, sizes), parted)
-    monkeypatch.setattr(volumes, "_SHORT", 400)
-    assert np.array_equal(settle(graph, [halves, parted], free, sizes), halves)
+    # No round of heat and assignment gets from one to the other.
+    assert np.array_equal(settle(graph, halves, free, sizes, clusters=False), halves)
+    assert np.array_equal(settle(graph, halves, free, sizes, clusters=True), parted)
+    # The other way round the two labels are far from home.
+    swapped = np.where(free, 1 - parted, parted)
+    assert np.array_equal(settle(graph, swapped, free, sizes, clusters=True), parted)
+    assert np.array_equal(settle(graph, parted, free, sizes, clusters=True), parted)
 
 
-def test_answers_of_other_sizes_find_the_clusters_before_they_fill_the_quotas(
-    strips: tuple[Graph, np.ndarray, np.ndarray],
-) -> None:
+def test_a_parting_that_labels_speak_against_is_not_taken(strips: tuple[Graph, np.ndarray, np.ndarray]) -> None:
     graph, parted, halves = strips
     free = np.ones(len(parted), bool)
-    free[[0, -1]] = False
-    sizes = np.bincount(parted[free])
-    assert np.array_equal(settle(graph, [halves], free, sizes), halves)
-    answers = np.where(np.arange(len(parted)) % 20 < 12, 0, 1)  # twelve and eight wide
-    assert np.array_equal(settle(graph, [halves], free, sizes, answers), parted)
-    # What cuts as much is no reason to leave the first.
-    assert np.array_equal(settle(graph, [parted], free, sizes, parted), parted)
+    free[[105, 115, 685, 695]] = False  # in all four quarters
+    found = settle(graph, halves, free, np.bincount(halves[free]), clusters=True)
+    assert np.array_equal(found, halves)
 
 
 def test_labels_alone_say_which_cluster_a_node_is_in(clusters: tuple[Graph, np.ndarray]) -> None:

@@ -41,7 +41,7 @@ from condiff.uncertainty.calibration import apply_temperature, fit_temperature
 from condiff.uncertainty.label_noise import doubted
 from condiff.uncertainty.quota import assign, quotas
 from condiff.uncertainty.reliable import Reliability, reliability, reliability_per_class
-from condiff.uncertainty.volumes import from_labels, settle
+from condiff.uncertainty.volumes import settle
 
 _TINY = 1e-12
 # By how much the class that fills a quota is ahead of the others, beyond rounding.
@@ -362,9 +362,10 @@ class COINClassifier(ClassAnswers, ClassifierMixin, BaseCOIN):  # type: ignore[m
         sizes = quotas(wanted.astype(np.float64), int(free.sum()))
         codes, prices = assign(scores, sizes)
         if self.layers_:
-            first = outputs.argmax(axis=1)
-            starts = self._beginnings(first, free, codes, sizes)
-            codes = settle(self.graph_, starts, free, sizes, first if self._finds_clusters else None)[free]
+            start = outputs.argmax(axis=1)
+            start[free] = codes
+            # A network that was trained through the diffusion takes its classes to be clusters.
+            codes = settle(self.graph_, start, free, sizes, clusters=self.base_ is None)[free]
         # Where the quota or the neighbours decide against the priced outputs, the chosen class is put just above these.
         plain = np.log(np.maximum(outputs[free], 1e-300))
         rivals = plain + prices
@@ -375,26 +376,6 @@ class COINClassifier(ClassAnswers, ClassifierMixin, BaseCOIN):  # type: ignore[m
         output = record.output.copy()
         output[np.flatnonzero(free)[other]] = np.exp(plain[other])
         self.record_, self.prices_ = replace(record, output=output), prices
-
-    @property
-    def _finds_clusters(self) -> bool:
-        """Whether a network was trained through the diffusion: its classes are taken to be clusters."""
-        return self.base_ is None
-
-    def _beginnings(
-        self, answers: NDArray[np.int64], free: NDArray[np.bool_], codes: NDArray[np.int64], sizes: NDArray[np.int64]
-    ) -> list[NDArray[np.int64]]:
-        """Classes of all nodes that fill the quotas: by the outputs, and by what the labels alone say on the graph.
-
-        The latter only where classes are taken to be clusters.
-        """
-        record, first = self.record_, answers.copy()
-        first[free] = codes
-        if not self._finds_clusters:
-            return [first]
-        scores, second = from_labels(self.graph_, record.nodes, record.targets, len(sizes)), first.copy()
-        second[free] = assign(scores[free] / max(float(scores.std()), _TINY), sizes)[0]
-        return [first, second]
 
     def _outputs_of_rows(self, nodes: Nodes, X: Any) -> Array:
         return self._priced(self._at_nodes()[nodes.of_row]) if (nodes.of_row >= 0).all() else self._answer(X)

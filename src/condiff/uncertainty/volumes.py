@@ -3,24 +3,21 @@ r"""Classes of known sizes on a graph: of all assignments that fill the quotas, 
 Heat that starts in a class should stay in it: the energy of an assignment is the heat that leaves the classes within a
 time :math:`t`, :math:`\sum_c \langle 1 - u_c, e^{-tL} u_c \rangle`, for short times the weight of the edges that it
 cuts (Esedoglu and Otto, 2015). To diffuse the classes and to assign anew, every class keeping its size, lowers it in
-every round (auction dynamics; Jacobs, Merkurjev and Esedoglu, 2018), down to one of many minima. Which one depends on
-the beginning and on how far heat spreads: a class whose only label lies between two clusters may begin in the wrong
-one, and heat that spreads far no longer sees where two classes touch. So there are several beginnings, heat that
-spreads far at first or does not, and what is taken is the settled assignment that cuts least.
+every round (auction dynamics; Jacobs, Merkurjev and Esedoglu, 2018), down to one of many minima.
 
-All of these fill the quotas first and look for the clusters afterwards. Where answers have far too much of one class,
-filling its neighbour's quota from it tears a cluster apart, and no round mends that. So answers may also settle with
-the sizes that they have, and be filled when their borders are where clusters end.
+The minimum that is reached may cut across two clusters and have half of each in either class: every step from there to
+the right cut would cut more. So where classes are clusters, the pairs of classes between which most heat passes are
+parted anew, along the slowest modes of heat within the two (spectral bisection), and what then settles is taken where
+it cuts clearly less and no more of the given labels disagree with their neighbours.
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
+from scipy.sparse.linalg import eigsh
 
 from condiff.diffusion import Chebyshev
 from condiff.diffusion.conjugate import Array, Codes, Product, solve_symmetric
@@ -28,47 +25,40 @@ from condiff.diffusion.stability import max_diagonal
 from condiff.graph import Graph, Laplacian
 from condiff.uncertainty.quota import assign
 
-# How far heat spreads in a round, in steps at the positivity limit: far at first, to find the clusters, then nearer; in
-# the end it moves the borders alone.
-_FAR, _NEAR, _NEXT = 150, 30, 8
+# How far heat spreads in a round, in steps at the positivity limit: in the end it moves the borders alone.
+_SPREADS = (30, 8)
 # Assignments are compared by the heat that leaves them within this: short, so that it is what they cut.
 _SHORT = 1
-# By how much less one that was filled late must cut: less than this is a matter of borders, not of clusters.
-_CLEARLY = 0.01
-# Rounds of each at most, and the share of points that may still change.
+# Rounds of each spread at most, and the share of points that may still change.
 _ROUNDS, _FEW_CHANGES = 60, 2e-4
+# Pairs of classes that are parted anew, and along how many modes; by how much less what comes of it must cut: less than
+# this is a matter of borders, not of clusters.
+_PAIRS, _MODES, _CLEARLY = 3, 3, 0.01
+# Up to so many nodes all modes are found at once.
+_DENSE = 200
 # Of what is spread from the labels so much comes back to them: in parts of the graph too that no label reaches.
 _SPREAD = 1 - 1e-4
 
 
-def settle(
-    graph: Graph, starts: Sequence[Codes], free: NDArray[np.bool_], sizes: Codes, answers: Codes | None = None
-) -> Codes:
-    """The classes of all nodes, from the best of several beginnings.
+def settle(graph: Graph, start: Codes, free: NDArray[np.bool_], sizes: Codes, *, clusters: bool) -> Codes:
+    """The classes of all nodes once they hang together.
 
     Parameters
     ----------
     graph
         Normalised and symmetric.
-    starts
-        Classes of all nodes that fill the quotas. Of several each is also tried with heat that spreads far at first.
+    start
+        Classes of all nodes that fill the quotas.
     free
         The nodes whose class is sought; the others keep theirs.
     sizes
         How many of the free nodes every class gets.
-    answers
-        Classes of all nodes of whatever sizes, which settle by themselves before they are to fill the quotas.
+    clusters
+        Whether classes are taken to be clusters, so that what cuts less is right.
     """
     operator = graph.laplacian(torch.float32)
-    spreads = [(_NEAR, _NEXT)] if len(starts) == 1 else [(_NEAR, _NEXT), (_FAR, _NEAR, _NEXT)]
-    found = [_rounds(operator, start, free, sizes, each) for each in spreads for start in starts]
-    cuts = [energy(operator, codes, len(sizes)) for codes in found]
-    best = int(np.argmin(cuts))
-    if answers is not None:
-        late = _filled_late(operator, answers, free, sizes)
-        if energy(operator, late, len(sizes)) < (1 - _CLEARLY) * cuts[best]:
-            return late
-    return found[best]
+    codes = _rounds(operator, start, free, sizes)
+    return _parted_anew(graph, operator, codes, free, sizes) if clusters else codes
 
 
 def from_labels(graph: Graph, nodes: Codes, targets: Codes, n_classes: int) -> Array:
@@ -90,9 +80,9 @@ def energy(operator: Laplacian, codes: Codes, n_classes: int) -> float:
     return float(len(codes) - (u * _heat(operator, u, _SHORT)).sum())
 
 
-def _rounds(operator: Laplacian, codes: Codes, free: NDArray[np.bool_], sizes: Codes, spreads: Sequence[int]) -> Codes:
+def _rounds(operator: Laplacian, codes: Codes, free: NDArray[np.bool_], sizes: Codes) -> Codes:
     prices: Array | None = None
-    for steps in spreads:
+    for steps in _SPREADS:
         for _ in range(_ROUNDS):
             scores = _heat(operator, np.eye(len(sizes))[codes], steps)[free]
             before, codes = codes, codes.copy()
@@ -102,12 +92,69 @@ def _rounds(operator: Laplacian, codes: Codes, free: NDArray[np.bool_], sizes: C
     return codes
 
 
-def _filled_late(operator: Laplacian, answers: Codes, free: NDArray[np.bool_], sizes: Codes) -> Codes:
-    """Let answers settle with the sizes that they have, then with those that they are to have."""
-    own = np.bincount(answers[free], minlength=len(sizes))
-    codes = _rounds(operator, answers, free, own, (_NEAR,))
-    codes[free] = assign(_heat(operator, np.eye(len(sizes))[codes], _NEAR)[free], sizes)[0]
-    return _rounds(operator, codes, free, sizes, (_NEAR, _NEXT))
+def _parted_anew(graph: Graph, operator: Laplacian, codes: Codes, free: NDArray[np.bool_], sizes: Codes) -> Codes:
+    """Part the pairs of classes that touch most, until no parting cuts clearly less."""
+    weights, n_classes = sp.csr_array(graph.weights, dtype=np.float64), len(sizes)
+    least, disputed = energy(operator, codes, n_classes), _disputed(weights, codes, free, n_classes)
+    tried: set[tuple[int, int]] = set()
+    while pair := next((each for each in _touching(operator, codes, n_classes) if each not in tried), None):
+        tried.add(pair)
+        partings = _partings(weights, operator, codes, free, pair, n_classes)
+        settled = [_rounds(operator, each, free, sizes) for each in partings]
+        agreed = [each for each in settled if _disputed(weights, each, free, n_classes) <= disputed]
+        best = min(agreed, key=lambda each: energy(operator, each, n_classes), default=codes)
+        cut = energy(operator, best, n_classes)
+        if cut < (1 - _CLEARLY) * least:
+            codes, least, tried = best, cut, {pair}
+            disputed = _disputed(weights, codes, free, n_classes)
+    return codes
+
+
+def _touching(operator: Laplacian, codes: Codes, n_classes: int) -> list[tuple[int, int]]:
+    """The pairs of classes between which most heat passes within a short time."""
+    u = np.eye(n_classes)[codes]
+    passed = np.triu(u.T @ _heat(operator, u, _SHORT), 1)
+    first, second = np.unravel_index(np.argsort(-passed, axis=None, kind="stable")[:_PAIRS], passed.shape)
+    return [(int(a), int(b)) for a, b in zip(first, second, strict=True) if passed[a, b] > 0]
+
+
+def _partings(
+    weights: sp.csr_array, operator: Laplacian, codes: Codes, free: NDArray[np.bool_], pair: tuple[int, int], n: int
+) -> list[Codes]:
+    """Two classes dealt out anew along their slow modes, either way round: of the modes those that cut least."""
+    here = np.flatnonzero(np.isin(codes, pair))
+    modes = _slow_modes(weights[here][:, here])
+    moved = free[here]
+    size = int((codes[here[moved]] == pair[0]).sum())
+    found = []
+    for way in (1, -1):
+        ways = []
+        for mode in modes[moved].T:
+            dealt, order = codes.copy(), here[moved][np.argsort(way * mode, kind="stable")]
+            dealt[order[:size]], dealt[order[size:]] = pair
+            ways.append(dealt)
+        found.append(min(ways, key=lambda each: energy(operator, each, n)))
+    return found
+
+
+def _slow_modes(weights: sp.csr_array) -> Array:
+    """The slowest modes of a random walk on some of the nodes, (nodes, modes)."""
+    scale = np.maximum(np.asarray(weights.sum(axis=1)).ravel(), 1e-12) ** -0.5
+    symmetric = sp.csr_array(sp.diags_array(scale) @ weights @ sp.diags_array(scale))
+    if len(scale) <= _DENSE:
+        modes = np.linalg.eigh(symmetric.toarray())[1][:, -_MODES:]
+    else:
+        start = np.random.default_rng(0).normal(size=len(scale))
+        modes = eigsh(symmetric, _MODES, which="LA", tol=1e-3, v0=start)[1]
+    return np.asarray(scale[:, None] * modes)
+
+
+def _disputed(weights: sp.csr_array, codes: Codes, free: NDArray[np.bool_], n_classes: int) -> int:
+    """How many of the nodes that keep their class have neighbours most of which are of another."""
+    fixed = np.flatnonzero(~free)
+    near = weights[fixed] @ np.eye(n_classes)[codes]
+    near[np.arange(len(fixed)), codes[fixed]] -= weights.diagonal()[fixed]
+    return int((near.argmax(axis=1) != codes[fixed]).sum())
 
 
 def _heat(operator: Laplacian, u: Array, steps: int) -> Array:
