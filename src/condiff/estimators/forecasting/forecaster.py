@@ -27,7 +27,7 @@ from condiff.estimators.forecasting.panel import (
     usual_season,
 )
 from condiff.estimators.forecasting.parts import PARTS, Parts, fit_parts
-from condiff.estimators.forecasting.rolling import CrossValidation, Given, can_choose, fold_origins
+from condiff.estimators.forecasting.rolling import CrossValidation, Given, back_test, can_choose, fold_origins
 from condiff.estimators.forecasting.shares import (
     SIMPLE,
     Backtest,
@@ -36,7 +36,6 @@ from condiff.estimators.forecasting.shares import (
     blind_shares,
     likeliest_deviation,
     mixed,
-    representative,
     spread_of,
     steps_between,
 )
@@ -47,9 +46,6 @@ from condiff.graph import Graph
 from condiff.readers.series import SeriesFile, series_of
 
 Array = NDArray[np.float64]
-
-# How often a back-test fits its parts: what half of the days taught may be no longer so.
-_FITS = 3
 
 
 class PanelForecaster(Saveable):
@@ -466,32 +462,17 @@ class PanelForecaster(Saveable):
         )
 
     def _tested(self, given: Given, wanted: tuple[str, ...]) -> tuple[Backtest, dict[str, Array]]:
-        """Parts that were fitted to the days before, a few times on the way, and forecast from each origin on.
-
-        The second has the deviations that the filters among them expected.
-        """
+        """The back-test of the parts, and the deviations that the filters among them expected."""
         values, horizon = given.values, int(self.horizon)
-        scale = steps_between(values)
         lags = int(self.lags) if wanted == ("network",) else 0
         origins = fold_origins(values, horizon, int(self.folds), lags, self.season_)
         if not len(origins):
-            return Backtest([], np.empty((0, horizon, self.n_regions_)), {}, scale), {}
+            return Backtest([], np.empty((0, horizon, self.n_regions_)), {}, steps_between(values)), {}
         if not can_choose(origins, len(values), horizon):
             wanted = wanted[:1]
         # Longer seasons that the back-test could not learn are not tried without it.
         self.season_ = self.season_[:1] + tuple(period for period in self.season_[1:] if 2 * period <= origins[0])
-        found, truth = [], []
-        known = np.concatenate([values, np.full((horizon, self.n_regions_), np.nan)])
-        for some in np.array_split(origins, min(_FITS, len(origins))):
-            first = int(some[0])
-            parts = self._fitted_parts(given, wanted, first)
-            graphs = given.graphs if given.graphs is not None else given.graphs_until(first)
-            found.append(parts.forecasts(values, graphs, some, horizon, given.covariates))
-            true = np.stack([known[origin : origin + horizon] for origin in some])
-            truth.append(representative(true, values, first))
-        # Regression and network are not there as long as there are too few days for them.
-        middles, deviations = (_joined(each) for each in zip(*found, strict=True))
-        return Backtest(origins.tolist(), np.concatenate(truth), middles, scale), deviations
+        return back_test(given, origins, horizon, lambda day: self._fitted_parts(given, wanted, day))
 
     def _mixed(
         self, values: Array, graphs: Sequence[Graph], origins: NDArray[np.int64], covariates: Array | None
@@ -600,12 +581,6 @@ def _table_of(values: Any) -> SeriesFile | None:
     if isinstance(values, SeriesFile):
         return values
     return series_of(values) if hasattr(values, "columns") else None
-
-
-def _joined(found: Sequence[dict[str, Array]]) -> dict[str, Array]:
-    """Arrays of several dictionaries, one after the other, by the names that all of them have."""
-    names = [name for name in found[-1] if all(name in each for each in found)]
-    return {name: np.concatenate([each[name] for each in found]) for name in names}
 
 
 def _blind(values: Array, origins: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from condiff.estimators.forecasting.panel import FOUND
+from condiff.estimators.forecasting.parts import Parts
+from condiff.estimators.forecasting.shares import Backtest, representative, steps_between
 from condiff.graph import Graph
 
 Array = NDArray[np.float64]
@@ -17,6 +19,8 @@ Array = NDArray[np.float64]
 _FEWEST_DAYS, _FEWEST_FOR_SPREAD = 6, 3
 # Values to compare with at a step of the horizon, from which on holes are no reason for more origins.
 _ENOUGH = 1000
+# How often a back-test fits its parts: what half of the days taught may be no longer so.
+_FITS = 3
 
 
 class Given(NamedTuple):
@@ -115,3 +119,29 @@ def fold_origins(
 def can_choose(origins: Sequence[int] | NDArray[np.int64], days: int, horizon: int) -> bool:
     """Whether a back-test from these days is of whole horizons, so that it can choose between parts."""
     return bool(len(origins)) and bool(origins[0] >= _FEWEST_DAYS and origins[-1] + horizon <= days)
+
+
+def back_test(
+    given: Given, origins: NDArray[np.int64], horizon: int, fit: Callable[[int], Parts]
+) -> tuple[Backtest, dict[str, Array]]:
+    """Forecasts from each origin on, by parts that ``fit`` fitted to the days before, a few times on the way.
+
+    The second has the deviations that the filters among them expected.
+    """
+    values, found, truth = given.values, [], []
+    known = np.concatenate([values, np.full((horizon, values.shape[1]), np.nan)])
+    for some in np.array_split(origins, min(_FITS, len(origins))):
+        first = int(some[0])
+        graphs = given.graphs if given.graphs is not None else given.graphs_until(first)
+        found.append(fit(first).forecasts(values, graphs, some, horizon, given.covariates))
+        true = np.stack([known[origin : origin + horizon] for origin in some])
+        truth.append(representative(true, values, first))
+    # Regression and network are not there as long as there are too few days for them.
+    middles, deviations = (_joined(each) for each in zip(*found, strict=True))
+    return Backtest(origins.tolist(), np.concatenate(truth), middles, steps_between(values)), deviations
+
+
+def _joined(found: Sequence[dict[str, Array]]) -> dict[str, Array]:
+    """Arrays of several dictionaries, one after the other, by the names that all of them have."""
+    names = [name for name in found[-1] if all(name in each for each in found)]
+    return {name: np.concatenate([each[name] for each in found]) for name in names}
