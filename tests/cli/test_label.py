@@ -23,7 +23,7 @@ def write_table(folder: Path, rows: int = 40) -> Path:
 
 @pytest.fixture
 def person(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Session], None]], None]:
-    """Puts a person in the place of the page's server."""
+    """Puts a person instead of the page's server."""
 
     def takes_place(does: Callable[[Session], None]) -> None:
         def serve(session: Session, full: Any, found: Any, *, ready: Callable[[], Any], **_: Any) -> None:

@@ -1,4 +1,4 @@
-"""What answers in the place of a saved estimator: the same answers, and none of what fits it is imported."""
+"""What answers instead of a saved estimator: the same answers, and none of what fits it is imported."""
 
 from __future__ import annotations
 

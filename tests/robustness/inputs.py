@@ -33,7 +33,7 @@ class Cyclic(list):  # type: ignore[type-arg]
 
 
 def features() -> dict[str, Any]:
-    """Things in the place of twelve points."""
+    """Things instead of twelve points."""
     good = np.random.default_rng(0).normal(size=(12, 3))
     return {
         "good": good,
@@ -75,7 +75,7 @@ def features() -> dict[str, Any]:
 
 
 def targets() -> dict[str, Any]:
-    """Things in the place of twelve labels."""
+    """Things instead of twelve labels."""
     return {
         "good": np.array([0, 1] * 6),
         "one class": np.zeros(12, int),
@@ -97,7 +97,7 @@ def targets() -> dict[str, Any]:
 
 
 def graphs() -> dict[str, Any]:
-    """Things in the place of a graph of twelve nodes."""
+    """Things instead of a graph of twelve nodes."""
     ring = np.roll(np.eye(12), 1, axis=1) + np.roll(np.eye(12), -1, axis=1)
     return {
         "good": ring,

@@ -63,14 +63,14 @@ def command(
         str | None,
         typer.Option(
             metavar="A,B,C",
-            help="In the place of --target: one column of labels per annotator, whose votes are learned as chances.",
+            help="Instead of --target: one column of labels per annotator, whose votes are learned as chances.",
         ),
     ] = None,
     chances: Annotated[
         str | None,
         typer.Option(
             metavar="A,B,C",
-            help="In the place of --target: one column per class with its chance; those of a row sum to 1, or all are "
+            help="Instead of --target: one column per class with its chance; those of a row sum to 1, or all are "
             "empty. p_cat, as condiff predict writes it, is the class cat.",
         ),
     ] = None,
@@ -217,7 +217,7 @@ def command(
 
 
 def _soft(annotators: str | None, chances: str | None) -> list[str]:
-    """The columns that give chances in the place of labels."""
+    """The columns that give chances instead of labels."""
     named = annotators if chances is None else chances
     option = "--annotators" if chances is None else "--chances"
     found = [] if named is None else [name.strip() for name in named.split(",")]

@@ -28,7 +28,7 @@ def equation_residual(
 ) -> Tensor:
     r""":math:`u_t - v \cdot \nabla u - \sigma^2 \Delta u` at every point; zero where ``u`` solves the equation.
 
-    The mean of its square is a term for the loss of any network, in the place of diffusion layers or beside them.
+    The mean of its square is a term for the loss of any network, instead of diffusion layers or beside them.
     Derivatives are exact, by forward differentiation, and the result can be differentiated in the network's weights.
 
     Parameters

@@ -18,7 +18,7 @@ from condiff.encoders.embedding import on_sphere
 from condiff.encoders.sentences import DEFAULT, LANGUAGE, MULTILINGUAL, SentenceModel
 from condiff.errors import DataUnavailableError, InvalidInputError, MissingDependencyError
 
-#: The name of counting words in the place of a model.
+#: The name of counting words instead of a model.
 WORDS = "tfidf"
 # Words that are kept, and how many texts must share one where there are so many texts.
 _MOST_WORDS, _SHARED, _MANY = 20_000, 2, 50

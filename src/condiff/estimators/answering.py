@@ -470,7 +470,7 @@ _ANSWERS: dict[str, type[Answers | SeveralAnswers]] = {
 
 
 def load_answers(folder: str | Path) -> Answers | SeveralAnswers:
-    """What answers in the place of the classifier or regressor that was saved in a folder.
+    """What answers instead of the classifier or regressor that was saved in a folder.
 
     It has the methods that predict, and is checked as :func:`condiff.load` does, which also loads what fits.
     """

@@ -194,7 +194,7 @@ def promised(model: Any, coverage: float, *, per_class: bool = False, proved: bo
 
 
 def warn_if_less(promises: Sequence[Promise], names: Sequence[Any] = ()) -> None:
-    """Say which coverage is promised in the place of the one asked for, if it is another."""
+    """Say which coverage is promised instead of the one asked for, if it is another."""
     lacking = [index for index, promise in enumerate(promises) if not promise.is_kept]
     if not lacking:
         return

@@ -165,7 +165,7 @@ class Domain:
     links
         What was mixed into the graph after it was built, in this order, and joins new points to it.
     of_edges
-        From the edges of nodes to what the network sees, where it reads these in the place of columns.
+        From the edges of nodes to what the network sees, where it reads these instead of columns.
     """
 
     points: Any

@@ -446,7 +446,7 @@ def unpacked(X: Any, y: Any, adjacency: Any, graph: Any) -> tuple[Any, Any, Any]
     """Features, targets and adjacency of a ``Data`` or a networkx graph; anything else passes through.
 
     Targets outside of ``train_mask`` count as missing, if there is one; given targets come before the ``Data``'s own.
-    The nodes of a networkx graph in the place of X are in its own order, those of one beside X are named by X's index,
+    The nodes of a networkx graph instead of X are in its own order, those of one beside X are named by X's index,
     or are 0, 1, 2, ...
     """
     if is_networkx(X):

@@ -185,7 +185,7 @@ class Reading(Answers, Saveable):
             source = X if adjacency is None else adjacency
             if adjacency is None and X.shape[0] != X.shape[1]:
                 raise InvalidInputError(
-                    "graph='precomputed' needs fit(X, y, adjacency=...), or a square adjacency in the place of X; "
+                    "graph='precomputed' needs fit(X, y, adjacency=...), or a square adjacency instead of X; "
                     f"X is {X.shape[0]} x {X.shape[1]}"
                 )
             purpose = type(self).__name__

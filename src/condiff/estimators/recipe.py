@@ -27,7 +27,7 @@ def half_strength(graph: Graph) -> float:
 
 
 def clamped(base: Array, data: Labelled) -> Array:
-    """The base's answers with the given labels in the place of its own."""
+    """The base's answers with the given labels instead of its own."""
     held = np.zeros_like(base)
     weight = np.zeros(len(base))
     np.add.at(held, data.rows, data.weights[:, None] * data.indicators)

@@ -247,7 +247,7 @@ class Trained(Reading):
         return read
 
     def _may_read_edges(self, items: Items) -> bool:
-        """Whether the edges of a given graph may be read in the place of its columns."""
+        """Whether the edges of a given graph may be read instead of its columns."""
         automatic = isinstance(self.base, str) and self.base == "auto" and self._graph_is_given
         # Edges of parts that have no label are like none that was learned.
         reached = self._domain.graph.reached_from(items.nodes).sum()

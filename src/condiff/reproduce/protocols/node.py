@@ -337,7 +337,7 @@ def _chosen(runs: Sequence[Run]) -> str:
         shown = ", ".join(f"{value}{times} ({number} of {len(runs)} runs)" for value, number in counts.most_common())
         texts += [f"{words} {shown}"] if shown else []
     edges = sum(bool(run.metrics.get("edges")) for run in runs)
-    texts += [f"edges in the place of features ({edges} of {len(runs)} runs)"] if edges else []
+    texts += [f"edges instead of features ({edges} of {len(runs)} runs)"] if edges else []
     return "; ".join(texts)
 
 

@@ -79,7 +79,7 @@ class Gram(Engine):
 
 
 class Weights(NamedTuple):
-    """Those of a :class:`Residual` of one block, as wide as its input; or ``X W^T`` in the place of the wide one."""
+    """Those of a :class:`Residual` of one block, as wide as its input; or ``X W^T`` instead of the wide one."""
 
     wide: Tensor
     biases: Tensor
@@ -226,7 +226,7 @@ def _train_torch(x: Tensor, rows: Tensor, target: Tensor, problems: Sequence[Pro
 
 
 class _Networks(Networks):
-    """The networks of all tasks by torch's operations, with ``H`` in the place of the wide weight."""
+    """The networks of all tasks by torch's operations, with ``H`` instead of the wide weight."""
 
     def __init__(self, x: Tensor, first: Sequence[Weights], settings: Training) -> None:
         wide, biases, readout, readout_bias = (torch.stack(each) for each in zip(*first, strict=True))

@@ -19,7 +19,7 @@ from condiff.training.settings import NODE, Training
 
 @dataclass(frozen=True)
 class CDE(ContinuousMethod):
-    r"""Attention that diffuses, and neighbours that convect: :math:`D_i + C_i` in the place of an average.
+    r"""Attention that diffuses, and neighbours that convect: :math:`D_i + C_i` instead of an average.
 
     :math:`D_i = \sum_j \alpha_{ij} h_j` with the attention of GAT, and
     :math:`C_i = \sum_j \mathrm{relu}(M (h_j - h_i)) \odot h_i`, a velocity for every edge and column from how its

@@ -35,7 +35,7 @@ class GREAD(ContinuousMethod):
     Parameters
     ----------
     soft
-        Attention in the place of the adjacency.
+        Attention instead of the adjacency.
     heads, attention_width
         Its heads, and the width of queries and keys of all of them together.
     deep_decoder

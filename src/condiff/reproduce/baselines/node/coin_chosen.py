@@ -76,7 +76,7 @@ class ChosenCOIN(NodeMethod):
     smoothed
         How often features are averaged over neighbours first.
     edges
-        Whether the base reads edges in the place of features.
+        Whether the base reads edges instead of features.
     weight_decay
         Of all weights.
     training

@@ -31,7 +31,7 @@ def network(**changes: object) -> CrossAttentionNetwork:
 
 
 def on_maps(**changes: object) -> CrossAttentionNetwork:
-    """A network that is given maps in the place of images, as if it had been trained, in double precision."""
+    """A network that is given maps instead of images, as if it had been trained, in double precision."""
     model = network(**changes)
     with seeded(0, 1), torch.no_grad():
         model.attend = CrossAttention(POSITIONS, 2, model.settings.temperature)
