@@ -5,12 +5,15 @@ from __future__ import annotations
 import itertools
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import torch
 from sklearn.datasets import make_moons
+from sklearn.linear_model import LogisticRegression
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from condiff import COINClassifier, COINRegressor, load
 from condiff.errors import UnlabelledComponentWarning
@@ -276,3 +279,30 @@ def test_rows_keep_their_answers_where_nodes_are_numbered_anew(monkeypatch: pyte
     assert moved.transduction_.tolist() == usual.transduction_.tolist()
     new = X[:30] + 0.01
     np.testing.assert_allclose(moved.predict_proba(new), usual.predict_proba(new), atol=1e-4)
+
+
+class _Watching(LogisticRegression):
+    """Says how many threads torch and BLAS have while it is fitted."""
+
+    seen: ClassVar[list[set[int]]] = []
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        self.seen.append({torch.get_num_threads(), *_blas_threads()})
+        return super().fit(X, y, sample_weight)
+
+
+def _blas_threads() -> list[int]:
+    return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+
+def test_small_fits_take_one_thread_and_give_the_others_back() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with threadpool_limits(2):
+            of_blas = _blas_threads()
+            COINClassifier(base=_Watching()).fit(X, _labels(4))
+            assert (torch.get_num_threads(), _blas_threads()) == (2, of_blas)
+    finally:
+        torch.set_num_threads(before)
+    assert _Watching.seen and all(threads == {1} for threads in _Watching.seen)

@@ -3,8 +3,9 @@ from threading import Barrier
 
 import pytest
 import torch
+from threadpoolctl import threadpool_info
 
-from condiff.kernels.threads import one_torch_thread
+from condiff.kernels.threads import one_thread, one_torch_thread
 
 
 @pytest.fixture(autouse=True)
@@ -41,3 +42,13 @@ def test_fits_that_overlap_leave_the_number_as_it_was():
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(overlap, range(2)))
     assert torch.get_num_threads() == 2
+
+
+def test_blas_works_alone_inside_as_well():
+    def threads() -> list[int]:
+        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+    before = threads()
+    with one_thread():
+        assert set(threads()) == {1} and torch.get_num_threads() == 1
+    assert threads() == before and torch.get_num_threads() == 2

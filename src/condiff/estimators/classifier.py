@@ -318,14 +318,15 @@ class COINClassifier(ClassAnswers, ClassifierMixin, BaseCOIN):  # type: ignore[m
             probabilities = apply_temperature(answers, temperature)
             return np.asarray(-np.log(probabilities[np.arange(len(item)), items.targets[item]]))
 
-        answers = self._fit(
-            nodes,
-            items,
-            held_out,
-            len(self.classes_),
-            item_losses=log_losses,
-            prior=prior,
-        )
+        with self._domain.threads():
+            answers = self._fit(
+                nodes,
+                items,
+                held_out,
+                len(self.classes_),
+                item_losses=log_losses,
+                prior=prior,
+            )
         self.temperature_, self.cv_score_ = 1.0, float("nan")
         scored = self.record_.is_scored
         self.shrinkage_ = 0.0 if scored or self.calibration is None else 1 / (1 + items.n_labelled)

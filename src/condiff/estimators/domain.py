@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
@@ -17,6 +18,7 @@ from condiff.errors import InvalidInputError
 from condiff.estimators.inputs import Nodes, find_rows, fingerprints, is_networkx, moments, slices
 from condiff.estimators.links import Links, Mix
 from condiff.graph import Graph, Metric, PointGraph
+from condiff.kernels.threads import one_thread
 
 Array = NDArray[np.float64]
 Scaling = Literal["auto", "standard", "none"]
@@ -33,6 +35,9 @@ MANY = 20_000
 _FILLED = 0.2
 # Above this width the covariance matrix costs more than a randomised decomposition.
 _WIDE = 2000
+# Up to so many values, counted as 64 per point at least, a fit is as fast on one thread, and many times as fast where
+# other work has the cores.
+_FEW_VALUES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -180,6 +185,11 @@ class Domain:
     recall: float = 1.0
     links: tuple[Links, ...] = ()
     of_edges: FeatureMap | None = None
+
+    def threads(self) -> AbstractContextManager[None]:
+        """The threads that a fit is worth: one where there is little to compute, otherwise all."""
+        values = self.points.nnz if sp.issparse(self.points) else self.points.size
+        return one_thread() if max(values, 64 * self.graph.n_nodes) <= _FEW_VALUES else nullcontext()
 
     @classmethod
     def of_points(

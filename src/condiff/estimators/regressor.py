@@ -83,13 +83,14 @@ class COINRegressor(ValueAnswers, RegressorMixin, BaseCOIN):  # type: ignore[mis
         scaled = Items(items.nodes, self.scaled(items.targets), items.weights)
         held_out = held_out_folds(items, np.zeros(len(items.nodes), dtype=np.int64), self.folds, fewest=1)
         item = np.nonzero(held_out)[1]
-        answers = self._fit(
-            nodes,
-            scaled,
-            held_out,
-            values.shape[1],
-            item_losses=lambda answers, item: ((answers - scaled.targets[item]) ** 2).mean(axis=1),
-        )
+        with self._domain.threads():
+            answers = self._fit(
+                nodes,
+                scaled,
+                held_out,
+                values.shape[1],
+                item_losses=lambda answers, item: ((answers - scaled.targets[item]) ** 2).mean(axis=1),
+            )
         self.record_ = replace(
             self.record_, label_nodes=nodes.of_row[labelled], label_targets=self.scaled(values[labelled])
         )

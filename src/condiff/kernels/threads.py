@@ -43,3 +43,15 @@ def one_torch_thread() -> Iterator[None]:
             _inside -= 1
             if _inside == 0:
                 torch.set_num_threads(_before)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let torch and BLAS work in the calling thread alone: where matrices are small, further threads only wait.
+
+    On busy cores they wait by spinning for whole slices of time, and a second becomes minutes.
+    """
+    from threadpoolctl import threadpool_limits
+
+    with one_torch_thread(), threadpool_limits(1):
+        yield

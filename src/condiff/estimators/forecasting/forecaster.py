@@ -43,6 +43,7 @@ from condiff.estimators.forecasting.states import restored_parts, saved_parts
 from condiff.estimators.saving import Saveable
 from condiff.estimators.state import check_reach
 from condiff.graph import Graph
+from condiff.kernels.threads import one_thread
 from condiff.readers.series import SeriesFile, series_of
 
 Array = NDArray[np.float64]
@@ -195,6 +196,7 @@ class PanelForecaster(Saveable):
         self.non_negative = non_negative
         self.random_state = random_state
 
+    @one_thread()
     def fit(
         self, values: Any, graph: Any = None, *, positions: Any = None, static: Any = None, covariates: Any = None
     ) -> Self:
@@ -345,6 +347,7 @@ class PanelForecaster(Saveable):
         check_is_fitted(self)
         return self._given.values
 
+    @one_thread()
     def impute(self) -> Imputed:
         """The training days without holes, and how sure each filled value is."""
         check_is_fitted(self)
@@ -491,6 +494,7 @@ class PanelForecaster(Saveable):
     def _clipped(self, forecast: Array) -> Array:
         return np.maximum(forecast, self._lowest)
 
+    @one_thread()
     def _coming(
         self, horizon: int | None, values: Any = None, graph: Any = None, covariates: Any = None
     ) -> tuple[Array, Array]:
