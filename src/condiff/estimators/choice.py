@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -46,7 +47,7 @@ class Candidate:
     def __str__(self) -> str:
         if not self.layers:
             return "no diffusion"
-        judged = f" ({self.gain:+.1f} ± {self.error:.1f} points)" if self.error else ""
+        judged = f" ({_points(self.gain)} ± {self.error:.1f} points in rehearsal)" if self.error else ""
         return f"{self.layers} layers over {_WHERE[self.graph]}{judged}"
 
 
@@ -87,9 +88,18 @@ class Choice:
             if each.layers and each != self.chosen:
                 others.setdefault(_WHERE[each.graph], []).append(each)
         compared = [
-            f"{', '.join(str(each.layers) for each in same)} over {where}: "
-            f"{', '.join(f'{each.gain:+.1f}' for each in same)}"
+            f"{_listed(str(each.layers) for each in same)} layers over {where} "
+            f"({_listed(_points(each.gain) for each in same)})"
             for where, same in others.items()
         ]
-        beside = f"; in rehearsal {'; '.join(compared)} points" * bool(compared)
+        beside = f"; also rehearsed: {', '.join(compared)}" * bool(compared)
         return f"{self.base}{f' ({self.why})' * bool(self.why)}, {self.chosen}{beside}"
+
+
+def _points(gain: float) -> str:
+    return f"{round(gain, 1) + 0.0:+.1f}"  # no negative zero
+
+
+def _listed(words: Iterable[str]) -> str:
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
