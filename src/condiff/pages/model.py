@@ -209,7 +209,7 @@ class _ModelReport:
         shown = f"The {len(changes)} largest of {total:,}" if total > len(changes) else "All"
         what = "points whose class the diffusion changed" if self.colours else "moves by the diffusion"
         explained = (
-            "After the diffusion an answer is a weighted sum of the network's answers at all points, nearer ones "
+            "After the diffusion an answer is a weighted sum of the answers before it at all points, nearer ones "
             "counting more. The neighbours show where a change came from; L marks a label."
         )
         return [Text(explained), Table(f"{shown} {what}.", columns, [self.change(each, labelled) for each in changes])]
