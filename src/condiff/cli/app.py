@@ -72,7 +72,7 @@ class _Group(TyperGroup):
 app = typer.Typer(
     name="condiff",
     cls=_Group,
-    help="Learn from few labels: a small network whose output is diffused over a graph of the samples.",
+    help="Learn from few labels: a base model, and a diffusion of its output over a graph of the samples.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",

@@ -262,7 +262,7 @@ class ClassAnswers(Answers):
     def predict_proba(self, X: Any, *, adjacency: Any = None) -> Array:
         """Probabilities of the classes.
 
-        Training points get their fitted answer. Others get the base network's output, diffused through their neighbours
+        Training points get their fitted answer. Others get the base's output, diffused through their neighbours
         among the training points; with a precomputed graph pass those as ``adjacency`` (n_new, n_samples), or the base
         network answers alone.
         """
