@@ -9,6 +9,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from typing import Any
 
@@ -73,9 +74,16 @@ class Grid:
 
     def best(self, column: Column) -> str:
         """The best mean of a column, as it is printed."""
-        means = [row.mean for (_, place), row in self.cells.items() if place == column and row.mean is not None]
-        best = max if column.metric.higher_is_better else min
-        return column.metric.text(best(means)) if means else ""
+        return self._best.get(column, "")
+
+    @cached_property
+    def _best(self) -> dict[Column, str]:
+        means: dict[Column, list[float]] = defaultdict(list)
+        for (_, column), row in self.cells.items():
+            if row.mean is not None:
+                means[column].append(row.mean)
+        better = {column: max if column.metric.higher_is_better else min for column in means}
+        return {column: column.metric.text(better[column](found)) for column, found in means.items()}
 
     @property
     def spread_kind(self) -> Spread:
