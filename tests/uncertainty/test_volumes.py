@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from condiff.graph import Graph, PointGraph
+from condiff.uncertainty import volumes
 from condiff.uncertainty.volumes import energy, from_labels, settle
 
 
@@ -69,6 +70,21 @@ def test_a_parting_that_labels_speak_against_is_not_taken(strips: tuple[Graph, n
     free[[105, 115, 685, 695]] = False  # in all four quarters
     found = settle(graph, halves, free, np.bincount(halves[free]), clusters=True)
     assert np.array_equal(found, halves)
+
+
+def test_a_parting_that_cuts_a_little_more_may_settle_in_the_best(
+    strips: tuple[Graph, np.ndarray, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, parted, halves = strips
+    free = np.ones(len(parted), bool)
+    free[[0, -1]] = False
+    along, across = np.repeat(np.arange(40), 20) - 19.5, np.tile(np.arange(20), 40) - 9.5
+    bent = across + np.where(np.abs(along) > 14.5, 3 * np.sign(along), 0)  # the strips, bent at their ends
+    dealt = (bent > 0).astype(np.int64)
+    operator = graph.laplacian()
+    assert energy(operator, halves, 2) < energy(operator, dealt, 2) < 1.05 * energy(operator, halves, 2)
+    monkeypatch.setattr(volumes, "_slow_modes", lambda weights: np.stack([along, bent], axis=1))
+    assert np.array_equal(settle(graph, halves, free, np.bincount(parted[free]), clusters=True), parted)
 
 
 def test_labels_alone_say_which_cluster_a_node_is_in(clusters: tuple[Graph, np.ndarray]) -> None:

@@ -8,7 +8,8 @@ every round (auction dynamics; Jacobs, Merkurjev and Esedoglu, 2018), down to on
 The minimum that is reached may cut across two clusters and have half of each in either class: every step from there to
 the right cut would cut more. So where classes are clusters, the pairs of classes between which most heat passes are
 parted anew, along the slowest modes of heat within the two (spectral bisection), and what then settles is taken where
-it cuts clearly less and no more of the given labels disagree with their neighbours.
+it cuts clearly less and no more of the given labels disagree with their neighbours. Which mode is best shows only then:
+where each class is two clusters, the slowest mode may part the pair across both, and cut hardly more.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ _SPREADS = (30, 8)
 _SHORT = 1
 # Rounds of each spread at most, and the share of points that may still change.
 _ROUNDS, _FEW_CHANGES = 60, 2e-4
-# Pairs of classes that are parted anew, and along how many modes; by how much less what comes of it must cut: less than
-# this is a matter of borders, not of clusters.
-_PAIRS, _MODES, _CLEARLY = 3, 3, 0.01
+# Pairs of classes that are parted anew, and along how many modes; how much more a parting may cut before it settles, and
+# by how much less after: less than this is a matter of borders, not of clusters.
+_PAIRS, _MODES, _AT_FIRST, _CLEARLY = 3, 3, 0.1, 0.01
 # Up to so many nodes all modes are found at once.
 _DENSE = 200
 # Of what is spread from the labels so much comes back to them: in parts of the graph too that no label reaches.
@@ -99,8 +100,9 @@ def _parted_anew(graph: Graph, operator: Laplacian, codes: Codes, free: NDArray[
     tried: set[tuple[int, int]] = set()
     while pair := next((each for each in _touching(operator, codes, n_classes) if each not in tried), None):
         tried.add(pair)
-        partings = _partings(weights, operator, codes, free, pair, n_classes)
-        settled = [_rounds(operator, each, free, sizes) for each in partings]
+        partings = _partings(weights, codes, free, pair)
+        hopeful = [each for each in partings if energy(operator, each, n_classes) < (1 + _AT_FIRST) * least]
+        settled = [_rounds(operator, each, free, sizes) for each in hopeful]
         agreed = [each for each in settled if _disputed(weights, each, free, n_classes) <= disputed]
         best = min(agreed, key=lambda each: energy(operator, each, n_classes), default=codes)
         cut = energy(operator, best, n_classes)
@@ -118,22 +120,18 @@ def _touching(operator: Laplacian, codes: Codes, n_classes: int) -> list[tuple[i
     return [(int(a), int(b)) for a, b in zip(first, second, strict=True) if passed[a, b] > 0]
 
 
-def _partings(
-    weights: sp.csr_array, operator: Laplacian, codes: Codes, free: NDArray[np.bool_], pair: tuple[int, int], n: int
-) -> list[Codes]:
-    """Two classes dealt out anew along their slow modes, either way round: of the modes those that cut least."""
+def _partings(weights: sp.csr_array, codes: Codes, free: NDArray[np.bool_], pair: tuple[int, int]) -> list[Codes]:
+    """Two classes dealt out anew along each of their slow modes, either way round."""
     here = np.flatnonzero(np.isin(codes, pair))
     modes = _slow_modes(weights[here][:, here])
     moved = free[here]
     size = int((codes[here[moved]] == pair[0]).sum())
     found = []
-    for way in (1, -1):
-        ways = []
-        for mode in modes[moved].T:
+    for mode in modes[moved].T:
+        for way in (1, -1):
             dealt, order = codes.copy(), here[moved][np.argsort(way * mode, kind="stable")]
             dealt[order[:size]], dealt[order[size:]] = pair
-            ways.append(dealt)
-        found.append(min(ways, key=lambda each: energy(operator, each, n)))
+            found.append(dealt)
     return found
 
 
