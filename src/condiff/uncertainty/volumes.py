@@ -32,8 +32,8 @@ _SPREADS = (30, 8)
 _SHORT = 1
 # Rounds of each spread at most, and the share of points that may still change.
 _ROUNDS, _FEW_CHANGES = 60, 2e-4
-# Pairs of classes that are parted anew, and along how many modes; how much more a parting may cut before it settles, and
-# by how much less after: less than this is a matter of borders, not of clusters.
+# Pairs of classes that are parted anew, and along how many modes; how much more a parting may cut before it settles,
+# and by how much less after: less than this is a matter of borders, not of clusters.
 _PAIRS, _MODES, _AT_FIRST, _CLEARLY = 3, 3, 0.1, 0.01
 # Up to so many nodes all modes are found at once.
 _DENSE = 200
