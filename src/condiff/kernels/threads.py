@@ -5,12 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-
-_lock = threading.Lock()
-_inside = 0
-_before = 1
 
 
 def thread_count() -> int:
@@ -22,27 +18,50 @@ def thread_count() -> int:
     return max(1, int(asked)) if asked.isdigit() else os.cpu_count() or 1
 
 
-@contextmanager
-def one_torch_thread() -> Iterator[None]:
-    """Let torch work in the calling thread alone; the number is torch's again when the last of nested uses ends.
+class _Shared:
+    """A setting of the process, which fits in several threads share: the first makes it, the last takes it back."""
 
-    The setting belongs to the process, so fits in several threads share it.
-    """
+    def __init__(self, make: Callable[[], Callable[[], object]]) -> None:
+        self._make, self._inside, self._lock = make, 0, threading.Lock()
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        with self._lock:
+            if self._inside == 0:
+                self._undo = self._make()
+            self._inside += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._inside -= 1
+                if self._inside == 0:
+                    self._undo()
+
+
+def _torch_alone() -> Callable[[], object]:
     import torch
 
-    global _inside, _before
-    with _lock:
-        if _inside == 0:
-            _before = torch.get_num_threads()
-            torch.set_num_threads(1)
-        _inside += 1
-    try:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    return lambda: torch.set_num_threads(before)
+
+
+def _blas_alone() -> Callable[[], object]:
+    from threadpoolctl import threadpool_limits
+
+    limits = threadpool_limits(1)
+    return lambda: limits.restore_original_limits()
+
+
+_TORCH, _BLAS = _Shared(_torch_alone), _Shared(_blas_alone)
+
+
+@contextmanager
+def one_torch_thread() -> Iterator[None]:
+    """Let torch work in the calling thread alone; the number is torch's again when the last of nested uses ends."""
+    with _TORCH():
         yield
-    finally:
-        with _lock:
-            _inside -= 1
-            if _inside == 0:
-                torch.set_num_threads(_before)
 
 
 @contextmanager
@@ -51,7 +70,5 @@ def one_thread() -> Iterator[None]:
 
     On busy cores they wait by spinning for whole slices of time, and a second becomes minutes.
     """
-    from threadpoolctl import threadpool_limits
-
-    with one_torch_thread(), threadpool_limits(1):
+    with _TORCH(), _BLAS():
         yield
