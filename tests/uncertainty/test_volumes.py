@@ -72,6 +72,15 @@ def test_a_parting_that_labels_speak_against_is_not_taken(strips: tuple[Graph, n
     assert np.array_equal(found, halves)
 
 
+def test_one_label_in_four_may_speak_against_a_parting(strips: tuple[Graph, np.ndarray, np.ndarray]) -> None:
+    graph, parted, halves = strips
+    free = np.ones(len(parted), bool)
+    free[[105, 203, 695, 115]] = False
+    assert (parted == halves)[~free].tolist() == [True, False, True, True]
+    found = settle(graph, halves, free, np.bincount(halves[free]), clusters=True)
+    assert (found == parted).mean() > 0.99 and (found == halves)[~free].all()
+
+
 def test_a_parting_that_cuts_a_little_more_may_settle_in_the_best(
     strips: tuple[Graph, np.ndarray, np.ndarray], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,7 @@ every round (auction dynamics; Jacobs, Merkurjev and Esedoglu, 2018), down to on
 The minimum that is reached may cut across two clusters and have half of each in either class: every step from there to
 the right cut would cut more. So where classes are clusters, the pairs of classes between which most heat passes are
 parted anew, along the slowest modes of heat within the two (spectral bisection), and what then settles is taken where
-it cuts clearly less and no more of the given labels disagree with their neighbours. Which mode is best shows only then:
+it cuts clearly less and few of the given labels come to disagree with their neighbours. Which mode is best shows only then:
 where each class is two clusters, the slowest mode may part the pair across both, and cut hardly more.
 """
 
@@ -35,6 +35,9 @@ _ROUNDS, _FEW_CHANGES = 60, 2e-4
 # Pairs of classes that are parted anew, and along how many modes; how much more a parting may cut before it settles,
 # and by how much less after: less than this is a matter of borders, not of clusters.
 _PAIRS, _MODES, _AT_FIRST, _CLEARLY = 3, 3, 0.1, 0.01
+# The share of a pair's labels that may come to disagree: a cut through two clusters has half of them on the wrong side,
+# the right one hardly any.
+_DISAGREE = 0.25
 # Up to so many nodes all modes are found at once.
 _DENSE = 200
 # Of what is spread from the labels so much comes back to them: in parts of the graph too that no label reaches.
@@ -103,7 +106,8 @@ def _parted_anew(graph: Graph, operator: Laplacian, codes: Codes, free: NDArray[
         partings = _partings(weights, codes, free, pair)
         hopeful = [each for each in partings if energy(operator, each, n_classes) < (1 + _AT_FIRST) * least]
         settled = [_rounds(operator, each, free, sizes) for each in hopeful]
-        agreed = [each for each in settled if _disputed(weights, each, free, n_classes) <= disputed]
+        most = disputed + int(_DISAGREE * np.isin(codes[~free], pair).sum())
+        agreed = [each for each in settled if _disputed(weights, each, free, n_classes) <= most]
         best = min(agreed, key=lambda each: energy(operator, each, n_classes), default=codes)
         cut = energy(operator, best, n_classes)
         if cut < (1 - _CLEARLY) * least:
