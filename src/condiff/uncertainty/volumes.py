@@ -8,8 +8,8 @@ every round (auction dynamics; Jacobs, Merkurjev and Esedoglu, 2018), down to on
 The minimum that is reached may cut across two clusters and have half of each in either class: every step from there to
 the right cut would cut more. So where classes are clusters, the pairs of classes between which most heat passes are
 parted anew, along the slowest modes of heat within the two (spectral bisection), and what then settles is taken where
-it cuts clearly less and few of the given labels come to disagree with their neighbours. Which mode is best shows only then:
-where each class is two clusters, the slowest mode may part the pair across both, and cut hardly more.
+it cuts clearly less and few of the given labels come to disagree with their neighbours. Which mode is best shows only
+then: where each class is two clusters, the slowest mode may part the pair across both, and cut hardly more.
 """
 
 from __future__ import annotations
