@@ -23,7 +23,8 @@ class GRANDRandom(HiddenLayerMethod):
     that of labels how far the answers to ``samples`` draws are from their sharpened mean. The first layer is applied
     before the propagation, with which it commutes: few columns are propagated in place of thousands. For that, entries
     of the features are dropped before the propagation too, and not after it. Settings of the authors' repository for
-    each graph; the stopping rule is this protocol's.
+    each graph; the stopping rule is this protocol's. On Pubmed the authors normalise batches, which is not done here,
+    and without it the method fails there.
 
     Parameters
     ----------
