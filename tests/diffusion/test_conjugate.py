@@ -16,9 +16,10 @@ def test_conjugate_gradients_solve_every_column() -> None:
     assert np.allclose(matrix @ solve_symmetric(lambda v, _: matrix @ v, right, 1e-12), right)
 
 
+@pytest.mark.parametrize("scaled", [True, False])
 @pytest.mark.parametrize("compiled", [True, False])
 def test_what_is_solved_beside_a_problem_changes_none_of_its_numbers(
-    compiled: bool, monkeypatch: pytest.MonkeyPatch
+    compiled: bool, scaled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if compiled and not kernels.available():
         pytest.skip("numba is not installed")
@@ -27,9 +28,11 @@ def test_what_is_solved_beside_a_problem_changes_none_of_its_numbers(
     ring = Product(sp.diags_array([0.5] * 4, offsets=[1, -1, 3999, -3999], shape=(4000, 4000)).tocsr())
     right = generator.normal(size=(4000, 30)) * np.repeat([1.0, 1e3, 1.0], 10)
     right[:, 10:20] = ring.less(right[:, 10:20], 0.9)  # solved in other steps than the rest
+    rate = generator.uniform(0.9, 1.1, size=(4000, 1))
 
     def solved(columns: Array) -> Array:
-        return solve_symmetric(lambda v, _: ring.less(v, 0.9), columns, 1e-8, width=10)
+        inverse = np.repeat(rate, columns.shape[1], axis=1) if scaled else None
+        return solve_symmetric(lambda v, _: ring.less(v, 0.9), columns, 1e-8, width=10, inverse=inverse)
 
     together = solved(right)
     for number in range(3):

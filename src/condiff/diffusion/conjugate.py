@@ -86,7 +86,7 @@ def solve_symmetric(
         Where to begin; zero by default.
     inverse
         The inverse of the matrix's diagonal, a number for every point and column, to solve with it taken out; zero
-        where a value is given and does not change. Residuals are then measured with it. Of a single problem.
+        where a value is given and does not change. Residuals are then measured with it.
     """
     total = right.shape[1]
     width = width or total
@@ -101,22 +101,26 @@ def solve_symmetric(
         residual -= apply(x, which)
     direction = residual.copy() if scale is None else residual * scale
     size = _sizes(residual, scale)
+    solved = np.zeros(len(which), bool)
     for _ in range(most):
         image = apply(direction, which)
         # A column stays of which only rounding is left: where the matrix is singular, that would lead it astray.
         curved = _dots(direction, image)
         step = np.where((size > _ROUNDING * wanted) & (curved > 0), size / np.maximum(curved, 1e-300), 0.0)
+        step[: len(which) * width][np.repeat(solved, width)] = 0.0
         before, size = size, _moved(x, residual, direction, image, step, scale)
         solved = ((size <= wanted) | (step == 0))[: len(which) * width].reshape(len(which), width).all(axis=1)
-        if solved.any():
+        if solved.all():
+            break
+        # The others stand still beside the last, until taking them out is worth the copies.
+        if 2 * _lanes(width * int((~solved).sum())) <= size.size:
             _give(found, x, which, width, solved)
             kept = np.repeat(~solved, width)
-            which = which[~solved]
-            if not len(which):
-                return found
-            x, residual, direction, size, before, wanted = (
-                _padded(each[..., : len(kept)][..., kept]) for each in (x, residual, direction, size, before, wanted)
-            )
+            narrowed = (_padded(each[..., : len(kept)][..., kept]) for each in (x, residual, direction))
+            x, residual, direction = narrowed
+            size, before, wanted = (_padded(each[: len(kept)][kept]) for each in (size, before, wanted))
+            scale = None if scale is None else _padded(scale[:, : len(kept)][:, kept])
+            which, solved = which[~solved], solved[~solved]
         _turned(direction, residual, size / np.maximum(before, 1e-300), scale)
     _give(found, x, which, width, np.ones(len(which), bool))
     return found
@@ -125,9 +129,13 @@ def solve_symmetric(
 def _padded(columns: Columns) -> Columns:
     """The columns, and zeros up to a whole number of lanes."""
     width = columns.shape[-1]
-    out = np.zeros((*columns.shape[:-1], -(-width // LANE) * LANE), columns.dtype)
+    out = np.zeros((*columns.shape[:-1], _lanes(width)), columns.dtype)
     out[..., :width] = columns
     return out
+
+
+def _lanes(width: int) -> int:
+    return -(-width // LANE) * LANE
 
 
 def _give(found: Columns, x: Columns, which: Codes, width: int, solved: NDArray[np.bool_]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -18,6 +20,18 @@ def test_every_method_finds_three_clusters(problem: LowLabelProblem, name: str) 
     assert (outcome.answers == truth).mean() > 0.9
     if method.knows_sizes:
         assert np.bincount(outcome.answers).tolist() == problem.sizes.tolist()
+
+
+TOGETHER = [name for name in METHODS if REGISTRY.get(name).at_once > 1]
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_draws_that_are_solved_together_get_what_each_would_by_itself(problem: LowLabelProblem, name: str) -> None:
+    method = REGISTRY.get(name)()
+    draws = [replace(problem, known=problem.known + shift) for shift in (0, 3, 11)]
+    together = method.solve_batch(draws, [0, 1, 2])
+    for number, draw in enumerate(draws):
+        assert np.array_equal(together[number].answers, method.solve(draw, number).answers)
 
 
 def test_laplace_learning_is_harmonic(problem: LowLabelProblem) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -74,19 +74,21 @@ class FieldGraph:
         """The Laplacian in single precision."""
         return operator_of(self.weights, torch.float32)
 
-    def solver(self, diagonal: Array, known: Codes, width: int) -> Solver:
+    def solver(self, diagonal: Array, known: Sequence[Codes], width: int) -> Solver:
         """From right-hand sides to solutions of ``diagonal v - W v``, zero at some points, by conjugate gradients.
 
-        All arrays are (points, ``width``) in single precision, a multiple of 16. W is symmetric between other points.
+        All arrays are in single precision and have ``width`` columns for each entry of ``known``, the points at which
+        these are zero. W is symmetric between other points.
         """
         kept = torch.as_tensor(diagonal, dtype=torch.float32)
-        inverse = np.repeat((1 / kept.numpy())[:, None], width, axis=1)
-        inverse[known] = 0.0
+        inverse = np.repeat((1 / kept.numpy())[:, None], len(known) * width, axis=1)
+        for place, points in enumerate(known):
+            inverse[points, place * width : (place + 1) * width] = 0.0
 
         def apply(v: Columns, _: Codes) -> Columns:
             return np.asarray(combination(self.heat, torch.from_numpy(v), kept, -1.0).numpy())
 
         def solve(right: Columns, tolerance: float, start: Columns | None = None) -> Columns:
-            return solve_symmetric(apply, right, tolerance, start=start, inverse=inverse)
+            return solve_symmetric(apply, right, tolerance, width=width, start=start, inverse=inverse)
 
         return solve

@@ -12,7 +12,6 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from condiff.diffusion.conjugate import Array, Codes
-from condiff.graph.passes import padded
 from condiff.reproduce.baselines.lowlabels.field import FieldGraph
 from condiff.reproduce.baselines.lowlabels.method import LowLabelMethod, LowLabelProblem
 from condiff.reproduce.baselines.lowlabels.spectrum import inverse
@@ -107,9 +106,9 @@ class Reweighted(Scored):
         return [self._scores(problem, self.graph(problem)) for problem in problems]
 
     def _scores(self, problem: LowLabelProblem, graph: FieldGraph) -> Array:
-        right = padded((graph.weights[:, problem.known] @ problem.indicators).astype(np.float32))
-        solved = graph.solver(graph.degree, problem.known, right.shape[1])(right, self.tolerance)
-        found = solved[:, : problem.n_classes].astype(np.float64)
+        right = (graph.weights[:, problem.known] @ problem.indicators).astype(np.float32)
+        solve = graph.solver(graph.degree, [problem.known], problem.n_classes)
+        found = solve(right, self.tolerance).astype(np.float64)
         found[problem.known] = problem.indicators
         return found
 

@@ -11,7 +11,7 @@ import torch
 from scipy.sparse.csgraph import dijkstra
 
 from condiff.diffusion import Euler
-from condiff.diffusion.conjugate import Array, Codes, solve_symmetric
+from condiff.diffusion.conjugate import Array, Codes, Columns, solve_symmetric
 from condiff.graph.passes import padded
 from condiff.reproduce.baselines.lowlabels.graphs import Laplace, Poisson, blocks, sources
 from condiff.reproduce.baselines.lowlabels.method import LowLabelMethod, LowLabelProblem
@@ -155,39 +155,86 @@ class CutSSL(LowLabelMethod):
 
     knows_sizes: ClassVar[bool] = True
 
+    at_once: ClassVar[int] = 6
+
     s: tuple[float, ...] = (0.0, 0.1)
     iterations: tuple[int, ...] = (100, 400)
     settled: float = 1e-6
 
     def codes_of(self, problems: Sequence[LowLabelProblem], seeds: Sequence[int]) -> list[Codes]:
-        return [self._codes(problem) for problem in problems]
-
-    def _codes(self, problem: LowLabelProblem) -> Codes:
-        graph, known, n_classes = problem.graph, problem.known, problem.n_classes
-        scores, times = Laplace().with_exit_times([problem])[0]
-        free = np.ones((len(problem.points), 1), np.float32)
-        free[known] = 0.0
-        x = free * (scores - times * ((scores.sum(axis=0) - problem.sizes) / times.sum()))
-        x = padded(x.astype(np.float32))
-        pull = padded(free * (graph.weights[:, known] @ problem.indicators).astype(np.float32))
-        sizes = padded((problem.sizes - problem.indicators.sum(axis=0)).astype(np.float32)[None])
-        within = padded(np.repeat(free, n_classes, axis=1))
+        x = np.concatenate([_without_signs(problem) for problem in problems], axis=1)
+        both = np.maximum(x, 0)
         for s, most in zip(self.s, self.iterations, strict=True):
-            penalty = np.float32(max(1.0, s * float(graph.degree.max())))  # enough to keep every step convex
-            diagonal = (1 - s) * graph.degree + penalty
-            solve = graph.solver(diagonal, known, x.shape[1])
-            even = solve(within, 1e-6)[:, :1]
-            row_sums = free * (diagonal - graph.weights @ free[:, 0]).astype(np.float32)[:, None]
-            # With the dual variable added, X is what is positive, and the dual variable what is negative.
-            both = np.maximum(x, 0)
-            for _ in range(most):
-                right = penalty * np.abs(both) + pull
-                right -= (right.sum(axis=1, keepdims=True) - row_sums) / n_classes
-                right -= (even.T @ right - sizes) / even.sum()
-                x = solve(within * right, 1e-4, x)
-                before, both = both, x + np.minimum(both, 0)
-                if np.abs(np.maximum(both, 0) - np.maximum(before, 0)).mean() <= self.settled:
-                    break
-        found: Codes = both[:, :n_classes].argmax(axis=1)
-        found[known] = problem.labels
+            x, both = self._settled(problems, s, most, x, both)
+        found = []
+        for problem, columns in zip(problems, blocks(problems), strict=True):
+            codes = both[:, columns].argmax(axis=1)
+            codes[problem.known] = problem.labels
+            found.append(codes)
         return found
+
+    def _settled(
+        self, problems: Sequence[LowLabelProblem], s: float, most: int, x: Columns, both: Columns
+    ) -> tuple[Columns, Columns]:
+        """Iterate each problem until it has settled: its X, and X with the dual variable added."""
+        ends, width = (x.copy(), both.copy()), problems[0].n_classes
+        left = list(range(len(problems)))
+        cuts = _Cuts(problems, s)
+        for iteration in range(1, most + 1):
+            before, (x, both) = both, cuts.step(x, both)
+            changes = np.abs(np.maximum(both, 0) - np.maximum(before, 0)).mean(axis=0, dtype=np.float64)
+            moving = changes.reshape(-1, width).mean(axis=1) > self.settled
+            if iteration < most and moving.all():
+                continue
+            for place, number in enumerate(left):
+                if iteration == most or not moving[place]:
+                    for end, latest in zip(ends, (x, both), strict=True):
+                        columns = latest[:, place * width : (place + 1) * width]
+                        end[:, number * width : (number + 1) * width] = columns
+            left = [number for number, more in zip(left, moving, strict=True) if more]
+            if not left:
+                break
+            x, both = (np.ascontiguousarray(each[:, np.repeat(moving, width)]) for each in (x, both))
+            cuts = _Cuts([problems[number] for number in left], s)
+        return ends
+
+
+def _without_signs(problem: LowLabelProblem) -> Columns:
+    """The solution at s = 0 and without X >= 0."""
+    scores, times = Laplace().with_exit_times([problem])[0]
+    x = scores - times * ((scores.sum(axis=0) - problem.sizes) / times.sum())
+    x[problem.known] = 0.0
+    return np.asarray(x, np.float32)
+
+
+class _Cuts:
+    """The quadratic programs of some draws, side by side: what a step of ADMM on them needs.
+
+    With the dual variable added, X is what is positive, and the dual variable what is negative.
+    """
+
+    def __init__(self, problems: Sequence[LowLabelProblem], s: float) -> None:
+        graph, self.width = problems[0].graph, problems[0].n_classes
+        free = np.ones((len(problems[0].points), len(problems)), np.float32)
+        for place, problem in enumerate(problems):
+            free[problem.known, place] = 0.0
+        self.free = np.repeat(free, self.width, axis=1)
+        pulls = [graph.weights[:, problem.known] @ problem.indicators for problem in problems]
+        self.pull = self.free * np.concatenate(pulls, axis=1).astype(np.float32)
+        self.sizes = np.concatenate([problem.sizes - problem.indicators.sum(axis=0) for problem in problems])
+        self.penalty = np.float32(max(1.0, s * float(graph.degree.max())))  # enough to keep every step convex
+        diagonal = (1 - s) * graph.degree + self.penalty
+        self.row_sums = free * (diagonal[:, None] - graph.weights @ free).astype(np.float32)
+        self.solve = graph.solver(diagonal, [problem.known for problem in problems], self.width)
+        self.even = self.solve(self.free, 1e-6)
+        self.even_sums = self.even.sum(axis=0, dtype=np.float64)
+
+    def step(self, x: Columns, both: Columns) -> tuple[Columns, Columns]:
+        right = self.penalty * np.abs(both) + self.pull
+        rows = right.reshape(len(right), -1, self.width)
+        rows -= ((np.einsum("ijk->ij", rows) - self.row_sums) / np.float32(self.width))[:, :, None]
+        sums = (self.even * right).sum(axis=0, dtype=np.float64)
+        right -= ((sums - self.sizes) / self.even_sums).astype(np.float32)
+        right *= self.free
+        x = self.solve(right, 1e-4, x)
+        return x, x + np.minimum(both, 0)
