@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from condiff.reproduce.baselines.beyond.cde import CDE
 from condiff.reproduce.baselines.beyond.fagcn import FAGCN
@@ -59,6 +59,9 @@ def test_gcnii_layers_and_what_is_decayed(tiny_problem: NodeProblem) -> None:
         state = torch.relu(mixed @ ((1 - beta) * torch.eye(5) + beta * network.weights[layer]))  # type: ignore[index]
     torch.testing.assert_close(network(), torch.log_softmax(network.last(state), -1))  # type: ignore[operator]
     assert list(network.decayed()) == [network.weights]
+    outer = [*network.first.parameters(), *network.last.parameters()]  # type: ignore[operator,union-attr]
+    expected = 0.5 * 5e-4 * sum(float(each.detach().square().sum()) for each in outer)
+    assert network.penalty().item() == pytest.approx(expected, rel=1e-5)
 
 
 def test_grand_without_dropping_is_a_perceptron_on_mean_features(tiny_problem: NodeProblem) -> None:
@@ -78,6 +81,30 @@ def test_grand_asks_draws_to_agree(tiny_problem: NodeProblem) -> None:
     sharp = u.mean(1) ** 2 / (u.mean(1) ** 2).sum(-1, keepdim=True)
     expected = float((u - sharp[:, None]).square().sum(-1).mean())
     assert network.penalty().item() == pytest.approx(expected, rel=1e-5) and expected > 0  # type: ignore[union-attr]
+
+
+def test_grand_normalises_the_features_and_hidden_units_of_each_draw(tiny_problem: NodeProblem) -> None:
+    nothing = {"dropout": 0.0, "node_dropout": 0.0, "input_dropout": 0.0}
+    settings = GRANDRandom(hidden=5, steps=3, samples=1, normalise=True, **nothing)  # type: ignore[arg-type]
+    network = settings.network(tiny_problem)
+    x, walk = dense(tiny_problem)
+    mean = torch.stack([torch.linalg.matrix_power(walk, k) @ x for k in range(4)]).mean(0)
+    first, second = nn.BatchNorm1d(x.shape[1]), nn.BatchNorm1d(5)
+    with torch.no_grad():
+        for gain in (network.gain, first.weight):
+            gain.copy_(torch.linspace(0.5, 2, len(gain)))  # type: ignore[arg-type,operator]
+        for shift in (network.shift, first.bias):
+            shift.copy_(torch.linspace(-1, 1, len(shift)))  # type: ignore[arg-type,operator]
+
+    def expected() -> Tensor:
+        active = torch.relu(first(mean) @ network.first + network.bias)  # type: ignore[operator]
+        return torch.log_softmax(network.second(second(active)), -1)  # type: ignore[operator]
+
+    for _ in range(3):
+        torch.testing.assert_close(network.train()(), expected())
+    for module in (network, first, second):
+        module.eval()
+    torch.testing.assert_close(network(), expected())
 
 
 def test_recommended_settings_differ_by_graph() -> None:

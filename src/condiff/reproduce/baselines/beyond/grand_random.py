@@ -15,6 +15,9 @@ from condiff.reproduce.baselines.node.problem import NodeProblem
 from condiff.reproduce.baselines.node.products import WIDTH, symmetric_product
 from condiff.reproduce.runs import NO_CONDITION, Condition
 
+# Of batch normalisation: what is added to variances, and the share of the latest batch in the running moments.
+_TINY, _MOMENTUM = 1e-5, 0.1
+
 
 @dataclass(frozen=True)
 class GRANDRandom(HiddenLayerMethod):
@@ -109,34 +112,59 @@ class _Network(NodeNetwork):
 
 
 class _NormalisedNetwork(_Network):
-    """What comes before the first layer is not linear: whole features are propagated, some columns at a time."""
+    """What comes before the first layer is not linear: whole features are propagated, some columns at a time.
+
+    They need no gradient, and neither do their means and variances: of the batch normalisation, gain and shift go into
+    the first layer's weights.
+    """
+
+    mean: Tensor
+    variance: Tensor
 
     def __init__(self, problem: NodeProblem, settings: GRANDRandom) -> None:
         super().__init__(problem, settings)
-        columns = nn.functional.pad(problem.x_dense, (0, -problem.n_features % WIDTH))
-        self.blocks = [block.contiguous() for block in columns.split(WIDTH, dim=1)]
-        self.undropped = self._walked(torch.ones(problem.n_nodes))
-        self.at_first, self.hidden = nn.BatchNorm1d(problem.n_features), nn.BatchNorm1d(settings.hidden)
+        self.blocks = [block.contiguous() for block in problem.x_dense.split(WIDTH, dim=1)]
+        everything = torch.ones(problem.n_nodes)
+        self.undropped = torch.cat([self._walked(block, everything) for block in self.blocks], dim=1)
+        self.gain = nn.Parameter(torch.ones(problem.n_features))
+        self.shift = nn.Parameter(torch.zeros(problem.n_features))
+        self.register_buffer("mean", torch.zeros(problem.n_features))
+        self.register_buffer("variance", torch.ones(problem.n_features))
+        self.hidden = nn.BatchNorm1d(settings.hidden, _TINY, _MOMENTUM)
 
     def _scores(self, samples: int) -> Tensor:
         if not self.training:
-            return self._answers(self.undropped)[:, None]
-        kept = dropout(torch.ones(samples, self.x.shape[0]), self.settings.node_dropout)
-        return torch.stack([self._answers(self._walked(each)) for each in kept], dim=1)
+            factors = self.gain / (self.variance + _TINY).sqrt()
+            shift = (self.shift - factors * self.mean) @ self.first
+            return self._answers(self.undropped @ (factors[:, None] * self.first) + shift)[:, None]
+        gained, shifted = self.gain[:, None] * self.first, self.shift[:, None] * self.first
+        draws = dropout(torch.ones(samples, self.x.shape[0]), self.settings.node_dropout)
+        inputs = [self._drawn(kept) for kept in draws]
+        return torch.stack([self._answers(normal @ gained + mask @ shifted) for normal, mask in inputs], dim=1)
 
-    def _walked(self, kept: Tensor) -> Tensor:
-        """The mean over walks of the features of the nodes that were kept."""
-        means = []
+    def _drawn(self, kept: Tensor) -> tuple[Tensor, Tensor]:
+        """The normalised features of a draw of the nodes, and the factors of dropout; both after dropout."""
+        normals, masks, moments = [], [], []
         for block in self.blocks:
-            walked = block * kept[:, None]
-            total = walked.clone()
-            for _ in range(self.settings.steps):
-                walked = symmetric_product(self.walk, walked)
-                total += walked
-            means.append(total / (self.settings.steps + 1))
-        return torch.cat(means, dim=1)[:, : self.x.shape[1]]
+            walked = self._walked(block, kept)
+            variance, mean = torch.var_mean(walked, dim=0, correction=0)
+            mask = dropout(torch.ones_like(walked), self.settings.input_dropout)
+            normals.append(walked.sub_(mean).div_((variance + _TINY).sqrt()).mul_(mask))
+            masks.append(mask)
+            moments.append(torch.stack([mean, variance * len(kept) / (len(kept) - 1)]))
+        for latest, now in zip((self.mean, self.variance), torch.cat(moments, dim=1), strict=True):
+            latest.lerp_(now, _MOMENTUM)
+        return torch.cat(normals, dim=1), torch.cat(masks, dim=1)
 
-    def _answers(self, mean: Tensor) -> Tensor:
-        inputs = dropout(self.at_first(mean), self.settings.input_dropout, self.training)
-        active = self.hidden(torch.relu(inputs @ self.first + self.bias))
+    def _walked(self, block: Tensor, kept: Tensor) -> Tensor:
+        """The mean over walks of some features, of the nodes that were kept."""
+        walked = block * kept[:, None]
+        total = walked.clone()
+        for _ in range(self.settings.steps):
+            walked = symmetric_product(self.walk, walked)
+            total += walked
+        return total.div_(self.settings.steps + 1)
+
+    def _answers(self, hidden: Tensor) -> Tensor:
+        active = self.hidden(torch.relu(hidden + self.bias))
         return torch.log_softmax(self.second(dropout(active, self.settings.dropout, self.training)), dim=-1)
