@@ -148,6 +148,47 @@ def test_stored_runs_are_made_again_and_compared(condiff, village, tmp_path):
     assert "2 runs made again: 1 is the same to the last digit, 1 different (" in changed.out
 
 
+def test_runs_that_cannot_be_traced_are_made_again_and_replaced(condiff, village, tmp_path, monkeypatch):
+    monkeypatch.setattr("condiff.reproduce.provenance._commit", lambda: "abc123")
+    command = ("reproduce", village, "--splits", 3, "--inits", 1, *QUICK, "--jobs", 1, "--out", tmp_path)
+    assert condiff(*command, "--no-pictures").code == 0
+
+    def spoil(**changes):
+        """Give some splits another accuracy and another maker."""
+        with sqlite3.connect(tmp_path / "runs.sqlite") as store:
+            for split, change in changes.items():
+                found = store.execute("SELECT made FROM runs JOIN makers ON maker = id LIMIT 1").fetchone()[0]
+                made = json.dumps({name: v for name, v in {**json.loads(found), **change}.items() if v})
+                store.execute("INSERT OR IGNORE INTO makers (made) VALUES (?)", (made,))
+                store.execute(
+                    "UPDATE runs SET maker = (SELECT id FROM makers WHERE made = ?), "
+                    "metrics = json_set(metrics, '$.accuracy', 12.5) WHERE split = ?",
+                    (made, int(split[-1])),
+                )
+        store.close()
+
+    def spoilt():
+        with sqlite3.connect(tmp_path / "runs.sqlite") as store:
+            found = store.execute("SELECT split, metrics FROM runs ORDER BY split").fetchall()
+        store.close()
+        return [split for split, metrics in found if json.loads(metrics)["accuracy"] == 12.5]
+
+    spoil(split0={"commit": ""}, split1={"processor_known": "inferred"}, split2={"commit": "older"})
+    assert condiff(*command, "--no-pictures").code == 0
+    assert spoilt() == [0, 1, 2]
+    assert condiff(*command, "--no-pictures", "--renew", "untraced").code == 0
+    assert spoilt() == [2]
+    assert condiff(*command, "--no-pictures", "--renew", "older").code == 0
+    assert spoilt() == []
+    spoil(split1={})  # by this commit: it is not made again
+    assert condiff(*command, "--no-pictures", "--renew", "older").code == 0
+    assert spoilt() == [1]
+    condiff(*command, "--renew", "older", "--verify", 1).assert_failed("--verify writes nothing", "--renew")
+    condiff(*command, "--renew", "all").assert_failed("untraced", "older")
+    monkeypatch.setattr("condiff.reproduce.provenance._commit", lambda: "")
+    condiff(*command, "--renew", "older").assert_failed("needs a clone")
+
+
 def test_a_folder_is_verified_without_saying_what_is_in_it(condiff, tmp_path, data_root):
     command = ("reproduce", "node", "cora", "--method", "LabelSpreading,LabelPropagation", "--splits", 2, "--inits", 1)
     options = ("--jobs", 1, "--no-pictures", "--set", "LabelSpreading.alpha=0.5")

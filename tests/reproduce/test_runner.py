@@ -51,6 +51,18 @@ def test_a_second_sweep_does_no_work(tmp_path, marks):
     assert [times_run(marks, number) for number in range(5)] == [1] * 5
 
 
+def test_renewed_runs_are_made_again_and_replaced(tmp_path, marks):
+    jobs = [Square(number, str(marks)) for number in range(4)]
+    with Store(tmp_path / "runs.sqlite") as store, ThreadPoolExecutor(2) as pool:
+        list(sweep(jobs[:3], store, pool, {"commit": "a"}))
+        again = list(sweep(jobs, store, pool, {"commit": "b"}, renewed={jobs[1].key.digest}))
+        makers = store.made(job.key for job in jobs)
+        assert len(store) == 4
+    assert [each.held for each in again] == [2] * 4
+    assert [times_run(marks, number) for number in range(4)] == [1, 2, 1, 1]
+    assert [makers[job.key.digest]["commit"] for job in jobs] == ["a", "b", "a", "b"]
+
+
 @dataclass(frozen=True)
 class Together(Square):
     def run_batch(self, others):

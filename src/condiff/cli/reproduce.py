@@ -7,7 +7,7 @@ import inspect
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _HELP = """Rerun a benchmark of the paper beside its published values, or a protocol on your own data.
 
 Every run is kept in FOLDER/runs.sqlite as soon as it is there: stop at any moment, and the same command goes on \
-where it stopped. Runs that are already there are never made again, whichever command made them.
+where it stopped. Runs that are already there are kept, whichever command made them; --renew makes them again.
 
 [dim]Examples[/dim]
 
@@ -71,6 +71,15 @@ class Running:
             help="Make N of the runs in FOLDER again, drawn at random among those of the other options, and compare "
             "every digit; nothing is written, and differences beyond rounding are exit code 1. Without a protocol, "
             "condiff reproduce --verify N --out FOLDER, they are drawn among all runs there.",
+        ),
+    ] = None
+    renew: Annotated[
+        Literal["untraced", "older"] | None,
+        typer.Option(
+            metavar="untraced|older",
+            help="Make stored runs again and replace them: untraced, those that do not say which command, commit and "
+            "processor made them; older, all that another commit or version made. What was renewed is not made again "
+            "when the command resumes.",
         ),
     ] = None
     pictures: Annotated[bool, typer.Option(help="Draw the figures.")] = True
@@ -225,7 +234,13 @@ def run(protocol: Protocol, options: Options, running: Running) -> None:
     protocol.fetch(options, batches_shown)
     jobs = protocol.jobs(options)
     made, out = provenance(typed()), running.out
+    if running.renew is not None and "commit" not in made:
+        raise InvalidInputError(
+            "--renew goes by the commit that made a run: it needs a clone, not an installed package"
+        )
     if running.verify is not None:
+        if running.renew is not None:
+            raise InvalidInputError("--verify writes nothing: leave out --renew")
         _verify(jobs, running, running.verify)
         return
     pool_of = process_pool(running.jobs) if running.cluster is None else cluster_pool(running.cluster)
@@ -235,10 +250,11 @@ def run(protocol: Protocol, options: Options, running: Running) -> None:
         # Only now: what is wrong with the options is one line, without others before it.
         for line in notes:
             note(line)
-        held = store.find(keys)
+        renewed = _renewed(running.renew, store.made(keys), made)
+        held = store.find(key for key in keys if key.digest not in renewed)
         protocol.prepare([job for job in jobs if job.key.digest not in held], pool, note)
         ahead = 64 if running.cluster is None else AHEAD
-        made_runs = sweep(jobs, store, pool, made, ahead=ahead, batches=protocol.batches)
+        made_runs = sweep(jobs, store, pool, made, renewed=renewed, ahead=ahead, batches=protocol.batches)
         failed: FailedRunsError | None = None
         try:
             follow(made_runs, len(jobs), protocol.metrics)
@@ -266,6 +282,19 @@ def run(protocol: Protocol, options: Options, running: Running) -> None:
         console.print(f"\nwritten to {out}: {files}", markup=False)
     if failed is not None:
         raise failed
+
+
+def _renewed(which: str | None, stored: dict[str, dict[str, Any]], now: dict[str, str]) -> set[str]:
+    """The digests of the stored runs that --renew makes again."""
+    from condiff.reproduce.provenance import is_made_by, is_traceable
+
+    if which is None:
+        return set()
+    return {
+        digest
+        for digest, made in stored.items()
+        if not (is_traceable(made) if which == "untraced" else is_made_by(made, now))
+    }
 
 
 def _is_of_a_folder(args: list[str]) -> bool:

@@ -6,9 +6,11 @@ import datetime
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 from condiff import __version__
 
@@ -59,6 +61,16 @@ def _commit() -> str:
         return git("rev-parse", "--short=12", "HEAD").stdout.strip() + changed
     except (OSError, subprocess.SubprocessError):  # no git here
         return ""
+
+
+def is_traceable(made: Mapping[str, Any]) -> bool:
+    """Whether what is stored of a run's making says by what command, commit and processor, and nothing was inferred."""
+    return all(made.get(name) for name in ("command", "commit", "processor")) and "processor_known" not in made
+
+
+def is_made_by(made: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Whether the code that runs now made a run."""
+    return all(made.get(name) == now.get(name) for name in ("condiff", "commit"))
 
 
 def provenance_line(command: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
 from dataclasses import dataclass
 from itertools import islice
@@ -42,6 +42,7 @@ def sweep(
     executor: Executor,
     made: dict[str, str],
     *,
+    renewed: Collection[str] = (),
     ahead: int = 64,
     batches: Callable[[list[Any]], list[list[Any]]] | None = None,
 ) -> Iterator[Progress]:
@@ -57,6 +58,8 @@ def sweep(
         Any ``concurrent.futures.Executor``: a process pool, Dask's ``client.get_executor()``, MPI's pool.
     made
         What made the runs (versions, date), kept beside each.
+    renewed
+        Digests of keys whose runs are made again and replaced where they are stored.
     ahead
         How many jobs, or batches of them, to submit ahead of time.
     batches
@@ -70,7 +73,7 @@ def sweep(
     FailedRunsError
         If runs failed, after everything else is done.
     """
-    held = store.find(job.key for job in jobs)
+    held = store.find(job.key for job in jobs if job.key.digest not in renewed)
     done, first = 0, len(held)
     for job in jobs:
         if job.key.digest in held:
@@ -103,7 +106,7 @@ def sweep(
             failures += [(job, error) for job in batch]
             continue
         for job, run in zip(batch, runs, strict=True):
-            store.add(job.key, run, made)
+            store.add(job.key, run, made, replace=job.key.digest in renewed)
             done += 1
             yield Progress(run, done, len(jobs), first)
     if failures:

@@ -41,10 +41,11 @@ _SCHEMA = (
     """,
 )
 _COLUMNS = "task, dataset, condition, method, settings, split, init, metrics, epochs, seconds, memory_mb"
-_INSERT = (
-    f"INSERT OR IGNORE INTO runs (key, {_COLUMNS}, identity, maker) "
+_VALUES = (
+    f"INTO runs (key, {_COLUMNS}, identity, maker) "
     f"VALUES ({', '.join('?' * 13)}, (SELECT id FROM makers WHERE made = ?))"
 )
+_INSERT, _REPLACE = f"INSERT OR IGNORE {_VALUES}", f"INSERT OR REPLACE {_VALUES}"
 # What reading a damaged store may raise: SQLite itself, and what is made of the texts in it.
 _DAMAGE = (sqlite3.Error, ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError)
 # Marks the file as one of ours, and its layout.
@@ -54,8 +55,8 @@ _APPLICATION, _LAYOUT = 0x434F4E44, 2
 class Store:
     """A file of runs, safe against kills and against several writers at once.
 
-    Every run is written in a transaction of its own, and a key is stored once: adding it again changes nothing. A file
-    of an older layout is migrated in one transaction when it is opened.
+    Every run is written in a transaction of its own, and a key is stored once. A file of an older layout is migrated in
+    one transaction when it is opened.
 
     Parameters
     ----------
@@ -159,8 +160,11 @@ class Store:
         finally:
             self._connection.close()
 
-    def add(self, key: Key, run: Run, made: dict[str, str]) -> bool:
-        """Store a run, with what made it (versions, date); False where its key is already there."""
+    def add(self, key: Key, run: Run, made: dict[str, str], *, replace: bool = False) -> bool:
+        """Store a run, with what made it (versions, date).
+
+        False where its key is already there, which stays as it is unless it is to be replaced.
+        """
         maker = canonical(made)
         row = (
             key.digest,
@@ -181,7 +185,7 @@ class Store:
         with self._errors():
             # A maker without runs, left by a kill between the two, is harmless.
             self._connection.execute("INSERT OR IGNORE INTO makers (made) VALUES (?)", (maker,))
-            cursor = self._connection.execute(_INSERT, row)
+            cursor = self._connection.execute(_REPLACE if replace else _INSERT, row)
         return cursor.rowcount == 1
 
     def join(self, other: Path | str) -> int:
