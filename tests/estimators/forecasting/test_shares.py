@@ -53,17 +53,6 @@ def test_a_mixture_that_is_not_clearly_better_is_mostly_the_simple_forecast() ->
     assert best_shares(few)["last value"] > 0.5
 
 
-def test_gains_of_hardly_more_than_one_horizon_say_little() -> None:
-    gains = np.array([0.5, 0.1, 0.4, -0.2])[:, None, None]
-    forecasts = {"last value": np.ones((4, 30, 9)), "drift": np.ones((4, 30, 9)) - gains}
-
-    def share(apart: int) -> float:
-        tested = Backtest([apart * place for place in range(4)], np.zeros((4, 30, 9)), forecasts, np.ones(9))
-        return best_shares(tested)["drift"]
-
-    assert share(1) < 0.3 < 0.5 < share(10) < share(30)
-
-
 def test_simple_forecasts_that_are_as_good_are_both_in_it() -> None:
     same = noise(0)
     found = best_shares(errors_of(**{"last value": same, "seasonal naive": -same, "drift": noise(1, 9.0)}))

@@ -171,13 +171,12 @@ def blind_shares(tested: Backtest, blind: NDArray[np.bool_], shares: dict[str, f
 def _error_of_mean(gains: Array, origins: NDArray[np.intp], tested: Backtest, size: float) -> float:
     """How uncertain a mean gain is: errors of one origin go together, and so do those of origins within a horizon.
 
-    It is at least that of errors of this size which were all independent. Gains of hardly more than one horizon say
-    little about the next: their spread about their own mean is too small by the one horizon that the mean takes.
+    It is at least that of errors of this size which were all independent.
     """
     counts = np.bincount(origins)
     means = np.bincount(origins, gains)[counts > 0] / counts[counts > 0]
     span = (tested.origins[-1] - tested.origins[0]) / tested.truth.shape[1] + 1
-    apart = means.std() / np.sqrt(min(span, len(means)) - 1) if len(means) > 1 else 0.0
+    apart = means.std() / np.sqrt(min(span, len(means)))
     return float(max(apart, size / np.sqrt(len(gains))))
 
 
