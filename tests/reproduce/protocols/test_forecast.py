@@ -106,7 +106,7 @@ def test_panels_are_as_they_are_described(name: str, request: pytest.FixtureRequ
     panel = load_panel(name)
     assert panel.values.shape == (source.steps, source.series)
     assert np.isfinite(panel.values).mean() > 0.95
-    assert (panel.graphs is not None) == (name in WITH_GRAPHS)
+    assert (panel.graphs is not None) == source.has_graph == (name in WITH_GRAPHS)
 
 
 def test_windows_leave_room_for_the_longest_horizon_and_end_with_the_panel() -> None:

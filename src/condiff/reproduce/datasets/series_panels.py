@@ -39,6 +39,11 @@ class PanelSource:
     about: str
     digest: str = ""
 
+    @property
+    def has_graph(self) -> bool:
+        """Whether it comes with a graph, or with coordinates that make one."""
+        return self.package not in ("imputegap", "statsmodels")
+
 
 PANELS = {
     "england": PanelSource(

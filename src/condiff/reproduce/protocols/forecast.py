@@ -158,7 +158,7 @@ class Forecast(Protocol):
         from condiff.reproduce.baselines.forecast import REGISTRY
 
         found = REGISTRY.chosen(options.method, case.dataset, options.changes, case.condition)
-        graph = load_panel(case.dataset).graphs is not None
+        graph = PANELS[case.dataset].has_graph
         return {
             name: method
             for name, method in found.items()
@@ -366,7 +366,7 @@ def _beside_simple(runs: Sequence[Run]) -> list[str]:
 
 def _on_graphs(runs: Sequence[Run]) -> list[str]:
     """The forecast and the best of all others on panels that have a graph."""
-    with_graph = {name for name in {run.dataset for run in runs} if load_panel(name).graphs is not None}
+    with_graph = {name for name in {run.dataset for run in runs} if PANELS[name].has_graph}
     lines = [
         "| panel | hidden | steps ahead | COIN | best other | which | rank |",
         "| --- | ---: | ---: | ---: | ---: | --- | ---: |",

@@ -98,41 +98,49 @@ class PoissonMBO(LowLabelMethod):
 class VolumeMBO(LowLabelMethod):
     """Auction dynamics (Jacobs, Merkurjev and Esedoglu, 2018): spread, then the best assignment with the right sizes.
 
-    It begins with the label that is nearest along the graph. The authors' random fluctuations (their temperature) are
-    left out.
+    It begins with the label that is nearest along the graph. As in the authors' code, scores fluctuate at random, and
+    of all assignments the one with the least energy is taken: that in which the classes leak least into each other.
 
     Parameters
     ----------
     rounds
-        Assignments at most; it ends when none changes.
+        Assignments; without fluctuations it ends when none changes.
+    temperature
+        The standard deviation of the fluctuations.
     """
 
     knows_sizes: ClassVar[bool] = True
 
     rounds: int = 100
+    temperature: float = 0.1
 
     def codes_of(self, problems: Sequence[LowLabelProblem], seeds: Sequence[int]) -> list[Codes]:
-        return [self._codes(problem) for problem in problems]
+        return [self._codes(problem, seed) for problem, seed in zip(problems, seeds, strict=True)]
 
-    def _codes(self, problem: LowLabelProblem) -> Codes:
+    def _codes(self, problem: LowLabelProblem, seed: int) -> Codes:
         lengths = problem.graph.weights.copy()
         lengths.data = 1 / np.maximum(lengths.data, 1e-12)
         nearest = dijkstra(lengths, indices=problem.known, min_only=True, return_predecessors=True)[2]
         label_of = np.zeros(len(problem.points), np.int64)
         label_of[problem.known] = problem.labels
         found: Codes = label_of[np.maximum(nearest, 0)]
-        spread = problem.graph.normalised
+        spread, random = problem.graph.normalised, np.random.default_rng(seed)
         free = np.ones(len(found), bool)
         free[problem.known] = False
         sizes = problem.sizes - np.bincount(problem.labels, minlength=problem.n_classes)
         prices, ones = None, padded(np.eye(problem.n_classes))
+        every, most, best = np.arange(len(found)), -np.inf, found
         for _ in range(self.rounds):
-            before = found.copy()
-            scores = spread(spread(ones[found]))[free, : problem.n_classes]
-            found[free], prices = assign(scores, sizes, prices)
-            if np.array_equal(before, found):
+            scores = spread(spread(ones[found]))[:, : problem.n_classes]
+            stays = float(scores[every, found].sum())  # all else leaks: the sum of all scores does not change
+            if stays > most:
+                most, best = stays, found
+            before, found = found, found.copy()
+            moved = scores[free] + self.temperature * random.standard_normal((int(free.sum()), problem.n_classes))
+            found[free], prices = assign(moved, sizes, prices)
+            if not self.temperature and np.array_equal(before, found):
                 break
-        return found
+        return best
 
 
 @dataclass(frozen=True)
