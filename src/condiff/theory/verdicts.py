@@ -18,6 +18,8 @@ AXIOMS = {
 }
 #: How fast a constant may seem to grow as times and shifts shrink: as the power -0.25 of them, at most.
 GROWTH_LIMIT = 0.25
+# Figures below this are shown as no more than this.
+_ROUNDING = 1e-13
 
 
 @dataclass(frozen=True)
@@ -181,7 +183,8 @@ def constant(
 def _figure(value: float) -> str:
     if value == 0 or value >= 0.001:
         return f"{value:.3g}"
-    return f"{value:.0e}"
+    # How little rounding leaves of a zero depends on the processor.
+    return f"{value:.0e}" if value >= _ROUNDING else f"< {_ROUNDING:.0e}"
 
 
 def _point(point: tuple[float, ...]) -> str:
