@@ -150,7 +150,7 @@ def test_stored_runs_are_made_again_and_compared(condiff, village, tmp_path):
 
 def test_runs_that_cannot_be_traced_are_made_again_and_replaced(condiff, village, tmp_path, monkeypatch):
     monkeypatch.setattr("condiff.reproduce.provenance._commit", lambda: "abc123")
-    command = ("reproduce", village, "--splits", 3, "--inits", 1, *QUICK, "--jobs", 1, "--out", tmp_path)
+    command = ("reproduce", village, "--splits", 4, "--inits", 1, *QUICK, "--jobs", 1, "--out", tmp_path)
     assert condiff(*command, "--no-pictures").code == 0
 
     def spoil(**changes):
@@ -174,8 +174,9 @@ def test_runs_that_cannot_be_traced_are_made_again_and_replaced(condiff, village
         return [split for split, metrics in found if json.loads(metrics)["accuracy"] == 12.5]
 
     spoil(split0={"commit": ""}, split1={"processor_known": "inferred"}, split2={"commit": "older"})
+    spoil(split3={"commit": "abc123 with changes"})
     assert condiff(*command, "--no-pictures").code == 0
-    assert spoilt() == [0, 1, 2]
+    assert spoilt() == [0, 1, 2, 3]
     assert condiff(*command, "--no-pictures", "--renew", "untraced").code == 0
     assert spoilt() == [2]
     assert condiff(*command, "--no-pictures", "--renew", "older").code == 0

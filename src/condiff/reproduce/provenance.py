@@ -14,6 +14,7 @@ from typing import Any
 
 from condiff import __version__
 
+_CHANGED = " with changes"
 _PACKAGES = ("torch", "numpy", "scipy", "scikit-learn")
 
 
@@ -57,15 +58,19 @@ def _commit() -> str:
     try:
         if git("ls-files", "--error-unmatch", "__init__.py").returncode:
             return ""
-        changed = " with changes" if git("diff", "--quiet", "HEAD", "--", ".").returncode else ""
+        changed = _CHANGED if git("diff", "--quiet", "HEAD", "--", ".").returncode else ""
         return git("rev-parse", "--short=12", "HEAD").stdout.strip() + changed
     except (OSError, subprocess.SubprocessError):  # no git here
         return ""
 
 
 def is_traceable(made: Mapping[str, Any]) -> bool:
-    """Whether what is stored of a run's making says by what command, commit and processor, and nothing was inferred."""
-    return all(made.get(name) for name in ("command", "commit", "processor")) and "processor_known" not in made
+    """Whether what is stored of a run's making says by what command, commit and processor.
+
+    A commit with changes is none, and a processor that was inferred was not recorded.
+    """
+    named = all(made.get(name) for name in ("command", "commit", "processor"))
+    return named and not str(made["commit"]).endswith(_CHANGED) and "processor_known" not in made
 
 
 def is_made_by(made: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
