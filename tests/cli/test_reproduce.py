@@ -185,7 +185,7 @@ def test_runs_that_cannot_be_traced_are_made_again_and_replaced(condiff, village
     assert condiff(*command, "--no-pictures", "--renew", "older").code == 0
     assert spoilt() == [1]
     condiff(*command, "--renew", "older", "--verify", 1).assert_failed("--verify writes nothing", "--renew")
-    condiff(*command, "--renew", "all").assert_failed("untraced", "older")
+    condiff(*command, "--renew", "all").assert_failed("Invalid value for '--renew': 'all' is not one of", "older")
     monkeypatch.setattr("condiff.reproduce.provenance._commit", lambda: "")
     condiff(*command, "--renew", "older").assert_failed("needs a clone")
 

@@ -149,4 +149,6 @@ def _say_usage(error: Any) -> None:
         error.show()
         return
     command = error.ctx.command_path if error.ctx is not None else "condiff"
-    error_line(f"{error.format_message().rstrip('.')}; see {command} --help")
+    # How typer's own checks of a choice begin says nothing to a user.
+    message = error.format_message().rstrip(".").replace(": Value error, ", ": ")
+    error_line(f"{message}; see {command} --help")
