@@ -238,6 +238,7 @@ class _Cuts:
         self.even_sums = self.even.sum(axis=0, dtype=np.float64)
 
     def step(self, x: Columns, both: Columns) -> tuple[Columns, Columns]:
+        """The next X, whose rows and columns have their sums, and X with the dual variable added."""
         right = self.penalty * np.abs(both) + self.pull
         rows = right.reshape(len(right), -1, self.width)
         rows -= ((np.einsum("ijk->ij", rows) - self.row_sums) / np.float32(self.width))[:, :, None]
